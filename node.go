@@ -1,0 +1,340 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	maxBatch     = 256                   // calls in one pipeline: more only makes the first of them wait
+	probeBase    = 50 * time.Millisecond // delay before the second probe of a node that is down
+	probeMax     = 2 * time.Second
+	steadyPeriod = 2 * time.Second // a node that failed again within it was not really up
+)
+
+// pipeliner is what a node needs of its client.
+type pipeliner interface {
+	Pipeline() redis.Pipeliner
+}
+
+// node is one Redis server: its client, the queue of calls for it, and the one worker that
+// sends them. Because nobody else sends, calls reach the server in the order of the queue,
+// and those of many rounds share one round trip.
+type node struct {
+	name    string
+	client  pipeliner
+	timeout time.Duration
+	clock   func() instant
+	wake    chan struct{} // 1 place; filled when an idle worker gets something to do
+	exited  chan struct{} // closed by the worker as its last act
+
+	mu       sync.Mutex
+	idle     bool // the worker waits for wake
+	stopping bool
+	queue    []*call
+	busy     bool    // the worker is in a call of the client
+	since    instant // … since then
+	fault    error   // the breaker: why the node is not asked; nil when it is
+	ledger   ledger
+
+	// The worker's own.
+	batch    []*call
+	failures int     // probes and batches in a row that did not reach the node
+	probeAt  instant // when down: the next probe
+	upSince  instant
+}
+
+func newNode(name string, client pipeliner, timeout time.Duration, clock func() instant) *node {
+	return &node{
+		name: name, client: client, timeout: timeout, clock: clock,
+		wake: make(chan struct{}, 1), exited: make(chan struct{}),
+	}
+}
+
+// submit queues a call, or says why the node cannot take it: it is down, or its worker has
+// been waiting for an answer for longer than the node timeout. It never blocks on the node.
+func (n *node) submit(c *call, now instant) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.stopping:
+		return ErrClosed
+	case n.fault != nil:
+		return n.fault
+	case n.busy && now.since(n.since) > n.timeout:
+		return fmt.Errorf("no answer for %v", round3(now.since(n.since)))
+	}
+	n.queue = append(n.queue, c)
+	n.rouse()
+	return nil
+}
+
+// rouse wakes the worker if it sleeps; the caller holds n.mu.
+func (n *node) rouse() {
+	if n.idle {
+		n.idle = false
+		n.wake <- struct{}{}
+	}
+}
+
+// stop makes the worker send what is queued and owed, once, and exit. It does not wait.
+func (n *node) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopping = true
+	n.rouse()
+}
+
+// run is the worker. It connects before the first call asks it to.
+func (n *node) run() error {
+	defer close(n.exited)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	n.probe()
+	for n.await(timer) {
+		// Let the other callers, and the other calls of the same round, queue up first:
+		// one yield made the batches large enough for a third more throughput.
+		runtime.Gosched()
+		if n.down() {
+			n.probe()
+		} else {
+			n.turn()
+		}
+	}
+	n.settleUp()
+	return nil
+}
+
+func (n *node) down() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fault != nil
+}
+
+// await blocks until there is something to do; false means that the worker should exit.
+func (n *node) await(timer *time.Timer) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		if n.fault == nil && len(n.queue) > 0 {
+			return true
+		}
+		if n.stopping {
+			return false
+		}
+		delay, planned := n.nextDue(n.clock())
+		if planned && delay <= 0 {
+			return true
+		}
+		n.idle = true
+		n.mu.Unlock()
+		if planned {
+			timer.Reset(delay)
+			select {
+			case <-n.wake:
+			case <-timer.C:
+			}
+		} else {
+			<-n.wake
+		}
+		n.mu.Lock()
+		if !n.idle { // roused, perhaps only just now: take the place in wake back
+			select {
+			case <-n.wake:
+			default:
+			}
+		}
+		n.idle = false
+	}
+}
+
+// nextDue returns how long the worker may sleep, if anything is planned.
+func (n *node) nextDue(now instant) (time.Duration, bool) {
+	if n.fault != nil {
+		return n.probeAt.left(now), true
+	}
+	return n.ledger.nextDue(now)
+}
+
+// turn sends one batch: debts first, then what is queued.
+func (n *node) turn() {
+	n.mu.Lock()
+	now := n.clock()
+	n.batch = n.ledger.take(n.batch[:0], now, maxBatch)
+	room := min(maxBatch-len(n.batch), len(n.queue))
+	n.batch = append(n.batch, n.queue[:room]...)
+	n.queue = slices.Delete(n.queue, 0, room)
+	n.busy, n.since = true, now
+	n.mu.Unlock()
+
+	n.batch = wanted(n.batch)
+	execErr := n.send(n.batch)
+
+	var fault error
+	for _, c := range n.batch {
+		if _, err := c.reply(execErr); err != nil && !isReply(err) {
+			fault = explain(err)
+			break
+		}
+	}
+	n.conclude(fault)
+	for i, c := range n.batch {
+		if c.round != nil {
+			c.round.answer(c.index, c.outcome(execErr))
+		} else {
+			n.settle(c, execErr)
+		}
+		n.batch[i] = nil
+	}
+}
+
+// wanted drops the calls that must not be sent any more.
+func wanted(batch []*call) []*call {
+	kept := batch[:0]
+	for _, c := range batch {
+		if c.round == nil || c.round.take(c.index) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// send carries a batch in one round trip; a second one where the node has lost the scripts.
+func (n *node) send(batch []*call) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	err := n.exchange(batch, nil)
+	var again []*call
+	for _, c := range batch {
+		if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+			again = append(again, c)
+		}
+	}
+	if len(again) > 0 {
+		// An error of this exchange shows in the calls themselves: they have new commands.
+		if again := n.exchange(again, loadCommands()); again != nil && err == nil {
+			err = again
+		}
+	}
+	return err
+}
+
+// exchange sends first, then the batch, as one pipeline, and waits for all replies: no
+// longer than the node timeout with the clients that Open makes, as long as their settings
+// say with those given to New. The callers of the rounds do not wait for it.
+func (n *node) exchange(batch []*call, first []redis.Cmder) error {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	pipe := n.client.Pipeline()
+	_ = pipe.BatchProcess(ctx, first...) // only queues
+	for _, c := range batch {
+		c.Cmd = redis.NewCmd(ctx, c.args()...)
+		_ = pipe.Process(ctx, c)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// conclude ends the worker's stay in the client. With a fault it opens the breaker and
+// fails what is queued.
+func (n *node) conclude(fault error) {
+	n.mu.Lock()
+	n.busy = false
+	now := n.clock()
+	var rejected []*call
+	if fault != nil {
+		if n.fault == nil && now.since(n.upSince) >= steadyPeriod {
+			n.failures = 0
+		}
+		n.probeAt = now.add(probeDelay(n.failures, rand.Float64()))
+		n.failures++
+		rejected, n.queue = n.queue, nil
+	} else if n.fault != nil {
+		n.upSince = now
+	}
+	n.fault = fault
+	n.mu.Unlock()
+	for _, c := range rejected {
+		c.round.answer(c.index, unsent(fault))
+	}
+}
+
+// probeDelay is 0 for the first probe, since one cut connection does not make a node bad,
+// then doubles from 50 ms to 2 s; jitter keeps several lockers from probing in step.
+func probeDelay(failures int, random float64) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	delay := min(probeMax, probeBase<<min(failures-1, 10))
+	return delay/2 + time.Duration(random*float64(delay)/2)
+}
+
+// probe asks whether the node answers, by loading the scripts it will need anyway. Any
+// reply will do: a node that refuses SCRIPT LOAD may still know the scripts.
+func (n *node) probe() {
+	n.mu.Lock()
+	n.busy, n.since = true, n.clock()
+	n.mu.Unlock()
+
+	loads := loadCommands()
+	execErr := n.exchange(nil, loads)
+	var fault error
+	if execErr != nil && (!isReply(execErr) || loads[0].Err() == nil) {
+		fault = explain(execErr)
+	}
+	n.conclude(fault)
+}
+
+func loadCommands() []redis.Cmder {
+	cmds := make([]redis.Cmder, len(allScripts))
+	for i, s := range allScripts {
+		cmds[i] = redis.NewCmd(context.Background(), "script", "load", s.body)
+	}
+	return cmds
+}
+
+// settleUp is the worker's last act: it pays what is owed, as far as one round trip goes.
+func (n *node) settleUp() {
+	n.mu.Lock()
+	queued := n.queue
+	n.queue = nil
+	n.batch = n.ledger.takeAll(n.batch[:0])
+	n.mu.Unlock()
+	for _, c := range queued {
+		c.round.answer(c.index, unsent(ErrClosed))
+	}
+	_ = n.send(n.batch) // what cannot be paid now lives out its ttl
+}
+
+// settle books the outcome of a debt.
+func (n *node) settle(c *call, execErr error) {
+	_, err := c.reply(execErr)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ledger.settle(*c.debt, err == nil || isReply(err), n.clock().add(n.timeout))
+}
+
+// owe remembers a release that the node must still get.
+func (n *node) owe(args []any, expires instant, late bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ledger.owe(debt{args: args, expires: expires, late: late})
+	n.rouse()
+}
+
+// oweAgain repeats a release after a node timeout: a command that was cut off may arrive
+// after the release that was meant to follow it.
+func (n *node) oweAgain(args []any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ledger.repeat(debt{args: args}, n.clock().add(n.timeout))
+	n.rouse()
+}

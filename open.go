@@ -1,0 +1,129 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// parseURLs returns lock-tuned client options. Its errors show nothing of a URL but its
+// position: any part of one that does not parse may be a password.
+func parseURLs(urls []string, nodeTimeout time.Duration) ([]*redis.Options, error) {
+	if len(urls) == 0 {
+		return nil, errors.New("redlock: urls: no nodes given; 1 or more are needed, best an odd number")
+	}
+	options := make([]*redis.Options, len(urls))
+	addrs := make([]string, len(urls))
+	for i, raw := range urls {
+		o, err := parseURL(raw)
+		if err != nil {
+			return nil, fmt.Errorf("redlock: urls[%d]: %w", i, err)
+		}
+		options[i], addrs[i] = tuned(o, nodeTimeout), o.Addr
+	}
+	return options, checkDistinct("urls", addrs)
+}
+
+// parameters of a URL that we take; the others would be overruled by the tuning.
+var parameters = []string{"db", "client_name", "skip_verify"}
+
+func parseURL(raw string) (*redis.Options, error) {
+	u, err := url.Parse(raw)
+	if err == nil && (u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" || u.Fragment != "") {
+		err = errors.New("not usable")
+	}
+	var o *redis.Options
+	if err == nil {
+		for name := range u.Query() {
+			if !slices.Contains(parameters, name) {
+				return nil, fmt.Errorf("a parameter is not supported; the supported ones are %s", strings.Join(parameters, ", "))
+			}
+		}
+		o, err = redis.ParseURL(raw)
+	}
+	if err != nil || o.DB < 0 {
+		return nil, errors.New("not of the form redis://[user:password@]host[:port][/database], or rediss:// for TLS " +
+			"(special characters in user and password must be percent-encoded)")
+	}
+	return o, nil
+}
+
+// tuned sets what makes a client fit for locks: no command or dial is tried twice, no call
+// outlasts the node timeout, no greeting that older servers do not know.
+func tuned(o *redis.Options, nodeTimeout time.Duration) *redis.Options {
+	o.MaxRetries = -1
+	o.DialerRetries = 1
+	o.DialTimeout = nodeTimeout
+	o.ReadTimeout = nodeTimeout
+	o.WriteTimeout = nodeTimeout
+	o.ContextTimeoutEnabled = true
+	o.Protocol = 2
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.PoolSize = 4          // the worker uses one at a time
+	o.PipelinePoolSize = -1 // no second pool, which would be dialled after the first failed
+	return o
+}
+
+// nameClients names the nodes behind given clients by address, or by position where a client
+// has no single address.
+func nameClients(clients []redis.UniversalClient) ([]string, error) {
+	if len(clients) == 0 {
+		return nil, errors.New("redlock: clients: no nodes given; 1 or more are needed, best an odd number")
+	}
+	names := make([]string, len(clients))
+	addrs := make([]string, len(clients))
+	for i, c := range clients {
+		if c == nil || reflect.ValueOf(c).Kind() == reflect.Pointer && reflect.ValueOf(c).IsNil() {
+			return nil, fmt.Errorf("redlock: clients[%d]: is nil", i)
+		}
+		for j := range i {
+			if reflect.TypeOf(c).Comparable() && clients[j] == c {
+				return nil, fmt.Errorf("redlock: clients[%d] and clients[%d]: the same client; each must lead to an independent node", j, i)
+			}
+		}
+		names[i] = fmt.Sprintf("node %d", i)
+		if single, ok := c.(*redis.Client); ok && strings.Contains(single.Options().Addr, ":") {
+			names[i], addrs[i] = single.Options().Addr, single.Options().Addr
+		}
+	}
+	return names, checkDistinct("clients", addrs)
+}
+
+// checkDistinct refuses the same host and port given twice: one server must not vote twice,
+// not under another database number either. Empty addresses are not known and not compared.
+func checkDistinct(argument string, addrs []string) error {
+	seen := make(map[string]int)
+	for i, addr := range addrs {
+		if addr == "" {
+			continue
+		}
+		addr = canonical(addr)
+		if j, ok := seen[addr]; ok {
+			return fmt.Errorf("redlock: %s[%d] and %s[%d]: both are %s; each must be an independent node", argument, j, argument, i, addr)
+		}
+		seen[addr] = i
+	}
+	return nil
+}
+
+// canonical spells an address in one way: lower case, IP addresses in their short form.
+func canonical(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return strings.ToLower(addr)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.Unmap().String()
+	}
+	return net.JoinHostPort(strings.ToLower(host), port)
+}

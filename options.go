@@ -1,0 +1,175 @@
+package redlock
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Option sets up a Locker. Options are checked when the Locker is made.
+type Option func(*config)
+
+// config holds the settings of a Locker; defaultConfig holds all defaults.
+type config struct {
+	drift          drift
+	nodeTimeout    time.Duration
+	nodeTimeoutSet bool // an explicit one must be below the ttl; the default gives way to it
+	backoffBase    time.Duration
+	backoffMax     time.Duration
+	wait           time.Duration
+	prefix         string
+	owner          string
+}
+
+func defaultConfig() config {
+	return config{
+		drift:       drift{factor: 0.01, constant: 2 * time.Millisecond},
+		nodeTimeout: 200 * time.Millisecond,
+		backoffBase: 50 * time.Millisecond,
+		backoffMax:  500 * time.Millisecond,
+		wait:        750 * time.Millisecond,
+		owner:       defaultOwner(),
+	}
+}
+
+func defaultOwner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+// WithDrift sets the drift allowance, factor × ttl + constant, that is taken off every
+// validity. Only larger allowances than the default (0.01, 2 ms) are accepted; factor must
+// be below 1.
+func WithDrift(factor float64, constant time.Duration) Option {
+	return func(c *config) { c.drift = drift{factor, constant} }
+}
+
+// WithNodeTimeout sets how long a round waits for the nodes (default 200 ms, at least
+// 1 ms). A round never waits longer than a quarter of its ttl; a call whose ttl is not above
+// a node timeout set here is refused.
+func WithNodeTimeout(d time.Duration) Option {
+	return func(c *config) { c.nodeTimeout, c.nodeTimeoutSet = d, true }
+}
+
+// WithBackoff sets the delays between the attempts of Acquire, and between the retries of
+// a failed automatic renewal: full jitter, that is a random part of base × 2ⁿ but of no more
+// than max (defaults 50 ms and 500 ms; 1 ms ≤ base ≤ max).
+func WithBackoff(base, max time.Duration) Option {
+	return func(c *config) { c.backoffBase, c.backoffMax = base, max }
+}
+
+// WithWait sets how long Acquire waits where its ctx has no deadline (default 750 ms; 0
+// means no limit).
+func WithWait(d time.Duration) Option { return func(c *config) { c.wait = d } }
+
+// WithKeyPrefix puts s before every key that is stored on the nodes (default none). Errors
+// and Lock.Key show the key without it.
+func WithKeyPrefix(s string) Option { return func(c *config) { c.prefix = s } }
+
+// WithOwner names this process in the tokens (default host:pid), for people who look at
+// the nodes. It proves nothing and need not be unique. Spaces and control characters are
+// refused.
+func WithOwner(s string) Option { return func(c *config) { c.owner = s } }
+
+func newConfig(opts []Option) (config, error) {
+	c := defaultConfig()
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c, c.check()
+}
+
+// check refuses settings that are out of range or contradict each other. The comparisons
+// of factor are negated so that they refuse NaN too.
+func (c *config) check() error {
+	least := defaultConfig().drift
+	switch {
+	case !(c.drift.factor >= least.factor && c.drift.factor < 1):
+		return fmt.Errorf("redlock: WithDrift: factor %v is outside %v ≤ factor < 1", c.drift.factor, least.factor)
+	case c.drift.constant < least.constant || c.drift.constant > maxTTL:
+		return fmt.Errorf("redlock: WithDrift: constant %v is outside %v … %v", c.drift.constant, least.constant, maxTTL)
+	case c.nodeTimeout < time.Millisecond || c.nodeTimeout > maxTTL:
+		return fmt.Errorf("redlock: WithNodeTimeout: %v is outside 1ms … %v", c.nodeTimeout, maxTTL)
+	case c.backoffBase < time.Millisecond:
+		return fmt.Errorf("redlock: WithBackoff: base %v is below 1ms", c.backoffBase)
+	case c.backoffMax < c.backoffBase || c.backoffMax > maxTTL:
+		return fmt.Errorf("redlock: WithBackoff: max %v is outside base (%v) … %v", c.backoffMax, c.backoffBase, maxTTL)
+	case c.wait < 0:
+		return fmt.Errorf("redlock: WithWait: %v is negative (0 means no limit)", c.wait)
+	}
+	return checkOwner("WithOwner", c.owner)
+}
+
+func checkOwner(option, owner string) error {
+	if owner == "" || strings.ContainsFunc(owner, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("redlock: %s: %q must be non-empty, without spaces and control characters", option, owner)
+	}
+	return nil
+}
+
+// AcquireOption sets up one call of TryAcquire, Acquire or Do.
+type AcquireOption func(*acquireConfig)
+
+type acquireConfig struct {
+	wait      time.Duration
+	waitSet   bool
+	owner     string
+	autoRenew bool
+	maxHold   time.Duration
+	holdSet   bool
+}
+
+// Wait bounds how long this call of Acquire or Do waits, whether or not its ctx has a
+// deadline: the earlier of the two ends the waiting. 0 means no limit but ctx's. TryAcquire
+// never waits and refuses it.
+func Wait(d time.Duration) AcquireOption {
+	return func(c *acquireConfig) { c.wait, c.waitSet = d, true }
+}
+
+// Owner overrides WithOwner for this lock.
+func Owner(s string) AcquireOption { return func(c *acquireConfig) { c.owner = s } }
+
+// AutoRenew renews the lock in the background every ttl/2 until it is released or lost, or
+// MaxHold ends. A renewal that fails for outages is repeated with jitter until the lock's
+// validity ends; a quorum that no longer holds the token ends the lock at once.
+func AutoRenew() AcquireOption { return func(c *acquireConfig) { c.autoRenew = true } }
+
+// MaxHold ends the lock, as lost, d after its acquire began, however often it is renewed: a
+// stuck worker must not keep it for ever. d must be at least the ttl.
+func MaxHold(d time.Duration) AcquireOption {
+	return func(c *acquireConfig) { c.maxHold, c.holdSet = d, true }
+}
+
+func (c *config) forAcquire(ttl time.Duration, opts []AcquireOption) (acquireConfig, error) {
+	a := acquireConfig{owner: c.owner}
+	for _, opt := range opts {
+		opt(&a)
+	}
+	switch {
+	case a.waitSet && a.wait < 0:
+		return a, fmt.Errorf("redlock: Wait: %v is negative (0 means no limit)", a.wait)
+	case a.holdSet && (a.maxHold < ttl || a.maxHold > maxTTL):
+		return a, fmt.Errorf("redlock: MaxHold: %v is outside ttl (%v) … %v", a.maxHold, ttl, maxTTL)
+	}
+	return a, checkOwner("Owner", a.owner)
+}
+
+// checkTTL refuses a ttl that cannot be held under these settings, and rounds it down to
+// whole milliseconds.
+func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
+	switch {
+	case ttl < minTTL || ttl > maxTTL:
+		return 0, fmt.Errorf("redlock: ttl %v is outside %v … %v", ttl, minTTL, maxTTL)
+	case c.nodeTimeoutSet && c.nodeTimeout >= ttl:
+		return 0, fmt.Errorf("redlock: ttl %v must be above the node timeout of %v", ttl, c.nodeTimeout)
+	}
+	ttl = wholeMillis(ttl)
+	if allowance := c.drift.allowance(ttl); allowance >= ttl {
+		return 0, fmt.Errorf("redlock: ttl %v must be above the drift allowance of %v", ttl, allowance)
+	}
+	return ttl, nil
+}

@@ -1,0 +1,311 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// verdict is what the votes of a round amount to.
+type verdict uint8
+
+const (
+	pending verdict = iota + 1
+	won
+	lost
+)
+
+// tally counts the votes of one round. The quorum comes from the configured nodes, never
+// from those that answered.
+type tally struct {
+	nodes, quorum            int
+	granted, refused, failed int
+}
+
+func majority(nodes int) int { return nodes/2 + 1 }
+
+// verdict is won at the quorum's last vote. It is lost when the quorum is out of reach and
+// the open votes can no longer change why: whether the key is held must not depend on which
+// of the nodes answered first.
+func (t tally) verdict() verdict {
+	open := t.nodes - t.granted - t.refused - t.failed
+	spare := t.nodes - t.quorum
+	switch {
+	case t.granted >= t.quorum:
+		return won
+	case t.granted+open >= t.quorum, t.refused <= spare && t.refused+open > spare:
+		return pending
+	default:
+		return lost
+	}
+}
+
+// blocked reports whether refusals alone keep the quorum out of reach.
+func (t tally) blocked() bool { return t.refused > t.nodes-t.quorum }
+
+func (t *tally) count(v vote) {
+	switch v {
+	case granted:
+		t.granted++
+	case refused:
+		t.refused++
+	case failed:
+		t.failed++
+	}
+}
+
+// vote is the outcome of one call.
+type vote uint8
+
+const (
+	unheard vote = iota
+	granted
+	refused
+	failed
+)
+
+// place says whether a node has the token.
+type place uint8
+
+const (
+	absent place = iota // never sent there, or known to be gone
+	maybe               // sent, and no answer that tells
+	present
+)
+
+// claim is one token and what is known of it on every node. All rounds of a token share its
+// mutex, so what one round learns the next one acts on.
+type claim struct {
+	clock  func() instant
+	nodes  []*node
+	quorum int
+	key    any // as stored; key and token are boxed once for all commands
+	token  any
+
+	mu    sync.Mutex
+	ended bool          // no command that could set the token may leave a queue any more
+	ttl   time.Duration // the longest that a node may have been given
+	spots []spot        // by node
+}
+
+// spot is what is known of a token on one node.
+type spot struct {
+	place place
+	late  time.Duration // the shortest ttl of a command that was cut off and may still arrive; 0 for none
+}
+
+// round carries one operation over all nodes and tallies what they answer.
+type round struct {
+	claim *claim
+	op    *operation
+	args  []any
+	start instant       // read before the first send
+	ttl   time.Duration // asked for; 0 for a release
+	calls []call
+
+	// settle turns the verdict into consequences. It is called once, with the claim locked,
+	// and may still turn won into lost; what it returns runs after the claim is unlocked.
+	settle  func(*round) func()
+	decided chan struct{}
+
+	// Guarded by claim.mu. The tally and the calls' votes are frozen once decided.
+	launched bool
+	verdict  verdict
+	tally    tally
+	cause    error
+	timer    *time.Timer
+	ended    instant
+}
+
+// newRound prepares a round; the caller holds c.mu and calls launch after unlocking it.
+// A release goes only where the token may be; the other nodes are counted as not holding it.
+func (c *claim) newRound(op *operation, args []any, start instant, ttl time.Duration, settle func(*round) func()) *round {
+	r := &round{
+		claim: c, op: op, args: args, start: start, ttl: ttl, settle: settle,
+		calls:   make([]call, len(c.nodes)),
+		decided: make(chan struct{}),
+		verdict: pending,
+		tally:   tally{nodes: len(c.nodes), quorum: c.quorum},
+	}
+	for i := range r.calls {
+		r.calls[i].round, r.calls[i].index = r, i
+		if !op.sets && c.spots[i].place == absent {
+			r.record(i, answer{vote: refused, err: errMissing})
+		}
+	}
+	return r
+}
+
+// launch hands the calls to the nodes' workers and never blocks on a node. The verdict waits
+// until all calls are queued: consequences of this round, such as an undo, must come after
+// them in every queue. With a timeout of 0 the round ends only by its votes.
+func (r *round) launch(timeout time.Duration) {
+	for i := range r.calls {
+		if r.calls[i].vote != unheard {
+			continue
+		}
+		if err := r.claim.nodes[i].submit(&r.calls[i], r.start); err != nil {
+			r.answer(i, unsent(err))
+		}
+	}
+	r.claim.mu.Lock()
+	r.launched = true
+	then := r.judge()
+	if r.verdict == pending && timeout > 0 {
+		r.timer = time.AfterFunc(timeout, func() { r.expire(timeout) })
+	}
+	r.claim.mu.Unlock()
+	then()
+}
+
+// take is asked by a worker that is about to send call i. What could set a token that is
+// no longer wanted is dropped.
+func (r *round) take(i int) bool {
+	if !r.op.sets {
+		return true
+	}
+	c := r.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	if c.spots[i].place == absent {
+		c.spots[i].place = maybe
+	}
+	return true
+}
+
+// answer takes the outcome of call i. After the verdict it only adds to what is known of
+// the token: a late grant on a won attempt counts for Nodes, one on a lost attempt is
+// deleted by the undo that follows it in the same queue. A release that did not reach its
+// node, or that a late command might revert, is remembered there as a debt.
+func (r *round) answer(i int, a answer) {
+	c := r.claim
+	c.mu.Lock()
+	s := &c.spots[i]
+	if !a.unsent {
+		s.place = a.place
+	}
+	switch {
+	case r.op.sets && a.unanswered && (s.late == 0 || r.ttl < s.late):
+		s.late = r.ttl
+	case r.op.sets:
+	case a.vote == failed:
+		c.nodes[i].owe(r.args, r.start.add(c.ttl), s.late > 0)
+	case s.late > 0:
+		c.nodes[i].oweAgain(r.args)
+	}
+	then := nothing
+	if r.verdict == pending {
+		r.record(i, a)
+		then = r.judge()
+	}
+	c.mu.Unlock()
+	then()
+}
+
+func (r *round) record(i int, a answer) {
+	r.calls[i].vote, r.calls[i].err = a.vote, a.err
+	r.tally.count(a.vote)
+}
+
+func (r *round) judge() func() {
+	if !r.launched || r.verdict != pending {
+		return nothing
+	}
+	v := r.tally.verdict()
+	if v == pending {
+		return nothing
+	}
+	return r.decide(v, nil)
+}
+
+// decide ends the round; the caller holds claim.mu and runs the result after unlocking.
+func (r *round) decide(v verdict, cause error) func() {
+	r.verdict, r.cause, r.ended = v, cause, r.claim.clock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	then := nothing
+	if r.settle != nil {
+		then = r.settle(r)
+	}
+	close(r.decided)
+	return then
+}
+
+// expire counts every node that has not answered by the timeout as failed.
+func (r *round) expire(timeout time.Duration) {
+	r.claim.mu.Lock()
+	then := nothing
+	if r.verdict == pending {
+		for i := range r.calls {
+			if r.calls[i].vote == unheard {
+				r.record(i, answer{vote: failed, err: fmt.Errorf("no answer within %v", timeout)})
+			}
+		}
+		then = r.judge()
+	}
+	r.claim.mu.Unlock()
+	then()
+}
+
+// await blocks until the round is decided, which the end of ctx does too. The verdict can be
+// read without the lock from then on.
+func (r *round) await(ctx context.Context) {
+	select {
+	case <-r.decided:
+		return
+	case <-ctx.Done():
+	}
+	r.claim.mu.Lock()
+	then := nothing
+	if r.verdict == pending {
+		then = r.decide(lost, ctx.Err())
+	}
+	r.claim.mu.Unlock()
+	then()
+}
+
+func nothing() {}
+
+// holders counts the nodes known to hold the token; the caller holds c.mu.
+func (c *claim) holders() int {
+	n := 0
+	for _, s := range c.spots {
+		if s.place == present {
+			n++
+		}
+	}
+	return n
+}
+
+// failure reports a decided round that was not won.
+func (r *round) failure(keys []string) *QuorumError {
+	r.claim.mu.Lock()
+	defer r.claim.mu.Unlock()
+	return r.failureLocked(keys)
+}
+
+func (r *round) failureLocked(keys []string) *QuorumError {
+	e := &QuorumError{
+		Op: r.op.name, Keys: keys, Quorum: r.tally.quorum,
+		Granted: r.tally.granted, Refused: r.tally.refused, Failed: r.tally.failed,
+		Elapsed: r.ended.since(r.start), TTL: r.ttl,
+		Nodes: make([]NodeError, len(r.calls)),
+		class: ErrNoQuorum, cause: r.cause,
+	}
+	if r.tally.blocked() {
+		e.class = r.op.blocked
+	}
+	for i := range r.calls {
+		err := r.calls[i].err
+		if r.calls[i].vote == unheard {
+			err = errUnheard
+		}
+		e.Nodes[i] = NodeError{Node: r.claim.nodes[i].name, Err: err}
+	}
+	return e
+}

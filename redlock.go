@@ -1,0 +1,337 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+// Locker acquires locks on a quorum of the nodes it was made for. It is safe for concurrent
+// use; one per process and set of nodes is enough for any number of keys.
+type Locker struct {
+	cfg    config
+	clock  func() instant
+	nodes  []*node
+	quorum int
+
+	workers errgroup.Group  // one per node
+	own     []*redis.Client // made by Open, closed by Close
+	done    chan struct{}   // closed by Close
+
+	mu       sync.Mutex
+	closed   bool
+	attempts sync.WaitGroup // under way; none is added once closed
+	held     map[*Lock]struct{}
+}
+
+// Open makes a Locker with clients of its own, tuned for locks, one for each URL:
+//
+//	redis://[user:password@]host[:port][/database]    (rediss:// for TLS)
+//
+// of which the parameters ?db=, ?client_name= and, with TLS, ?skip_verify= are understood. It
+// connects in the background and does not wait: a node that is down now is asked again and
+// again, and is no error. Open fails for options out of range, for no URLs, for a URL that
+// cannot be used and for the same host and port given twice; no error shows a URL, since a
+// password may be in it. Close the Locker to free its connections and goroutines.
+func Open(urls []string, opts ...Option) (*Locker, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	clientOptions, err := parseURLs(urls, cfg.nodeTimeout)
+	if err != nil {
+		return nil, err
+	}
+	clients := make([]*redis.Client, len(clientOptions))
+	nodes := make([]*node, len(clientOptions))
+	for i, o := range clientOptions {
+		clients[i] = redis.NewClient(o)
+		nodes[i] = newNode(o.Addr, clients[i], cfg.nodeTimeout, systemClock)
+	}
+	return start(cfg, nodes, clients), nil
+}
+
+// New makes a Locker over clients that stay yours: they are used with their own settings and
+// never closed. Each must lead to one independent node. No call waits for a client longer
+// than the node timeout, whatever the client's timeouts and retries; a lock command is never
+// sent twice. New fails for options out of range, for no clients, a nil client, and where two
+// clients have the same address. Close the Locker before the clients.
+func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	names, err := nameClients(clients)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]*node, len(clients))
+	for i, c := range clients {
+		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, systemClock)
+	}
+	return start(cfg, nodes, nil), nil
+}
+
+func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
+	l := &Locker{
+		cfg: cfg, clock: systemClock, nodes: nodes, quorum: majority(len(nodes)),
+		own: own, done: make(chan struct{}), held: make(map[*Lock]struct{}),
+	}
+	for _, n := range nodes {
+		l.workers.Go(n.run)
+	}
+	return l
+}
+
+// Close ends the Locker. Attempts under way and waiting callers get ErrClosed, and
+// every held lock ends as lost (its Err finds ErrLost and ErrClosed) while its key lives out
+// its ttl: release first what should be free at once. Releases still owed to nodes that
+// answer are sent. Close waits for all that, at most four node timeouts; an error names the
+// nodes whose clients, given to New, still had not come back. Further calls do nothing.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	held := l.held
+	l.held = nil
+	l.mu.Unlock()
+
+	close(l.done)
+	for k := range held {
+		k.mu.Lock()
+		k.finish(fmt.Errorf("redlock: %q: %w: %w", k.name, ErrLost, ErrClosed))
+		k.mu.Unlock()
+	}
+	l.attempts.Wait() // each ends by its own timer
+	for _, n := range l.nodes {
+		n.stop()
+	}
+	stuck := l.awaitWorkers(3 * l.cfg.nodeTimeout)
+	var errs []error
+	for _, c := range l.own {
+		errs = append(errs, c.Close())
+	}
+	if len(stuck) > 0 {
+		errs = append(errs, fmt.Errorf("redlock: close: no answer yet to a command sent to %s", strings.Join(stuck, ", ")))
+	} else {
+		errs = append(errs, l.workers.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+// awaitWorkers returns the names of the nodes whose worker has not exited in time.
+func (l *Locker) awaitWorkers(limit time.Duration) (stuck []string) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	expired := false
+	for _, n := range l.nodes {
+		if !expired {
+			select {
+			case <-n.exited:
+				continue
+			case <-timer.C:
+				expired = true
+			}
+		}
+		select {
+		case <-n.exited:
+		default:
+			stuck = append(stuck, n.name)
+		}
+	}
+	return stuck
+}
+
+// TryAcquire makes one attempt to lock key for ttl and returns its handle, held, or an
+// error at once: it waits for the votes of a quorum, no longer than the node timeout or
+// ttl/4, or until ctx ends. What a failed attempt left on the nodes is deleted in the
+// background.
+//
+// ttl is the life of the key on the nodes, in whole milliseconds, rounded down, from 10 ms to
+// 366 days; the holder's validity is ttl − elapsed − drift. The lock is not re-entrant: a
+// second acquire of a held key is refused, whoever asks.
+//
+// Errors: ErrHeld or ErrNoQuorum, both ErrNotAcquired, with the nodes' answers in a
+// *QuorumError; ctx's error beside them where it ended the call; ErrClosed. An argument out of
+// range is named, and nothing is sent.
+func (l *Locker) TryAcquire(ctx context.Context, key string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
+	q, err := l.newRequest(key, ttl, opts)
+	if err != nil {
+		return nil, err
+	}
+	if q.waitSet {
+		return nil, errors.New("redlock: Wait: TryAcquire does not wait; use Acquire")
+	}
+	k, failure := l.attempt(ctx, q)
+	if failure != nil {
+		return nil, failure
+	}
+	return k, nil
+}
+
+// Do acquires key as Acquire does, runs fn with a context that ends with the lock, renews in
+// the background while fn runs, and releases. fn should stop when its context ends: the lock
+// may then be someone else's.
+//
+// It returns what Acquire returns if that fails, without running fn. Otherwise fn's error
+// comes first, joined with that of Release: ErrLost if the lock was lost while fn ran, even
+// where fn returned nil. fn may release the lock itself. A panic in fn goes on after the
+// release.
+func (l *Locker) Do(ctx context.Context, key string, ttl time.Duration, fn func(ctx context.Context, lock *Lock) error, opts ...AcquireOption) (err error) {
+	k, err := l.Acquire(ctx, key, ttl, append([]AcquireOption{AutoRenew()}, opts...)...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if released := k.Release(ctx); released != nil && !errors.Is(released, ErrReleased) {
+			err = errors.Join(err, released)
+		}
+	}()
+	inner, cancel := k.Context(ctx)
+	defer cancel()
+	return fn(inner, k)
+}
+
+// request is one acquire, checked.
+type request struct {
+	acquireConfig
+	key string
+	ttl time.Duration
+}
+
+func (l *Locker) newRequest(key string, ttl time.Duration, opts []AcquireOption) (request, error) {
+	if key == "" {
+		return request{}, errors.New("redlock: key is empty")
+	}
+	ttl, err := l.cfg.checkTTL(ttl)
+	if err != nil {
+		return request{}, err
+	}
+	a, err := l.cfg.forAcquire(ttl, opts)
+	return request{acquireConfig: a, key: key, ttl: ttl}, err
+}
+
+// attempt makes one round over the nodes with a fresh token. Every attempt has its own, so
+// that its undo cannot touch a later one.
+func (l *Locker) attempt(ctx context.Context, q request) (*Lock, *QuorumError) {
+	if err := ctx.Err(); err != nil {
+		return nil, l.notAsked(q, err)
+	}
+	if !l.enter() {
+		return nil, l.notAsked(q, ErrClosed)
+	}
+	defer l.attempts.Done()
+
+	k := l.newLock(q)
+	now := l.clock() // before the first send: validity counts from here
+	k.mu.Lock()
+	r := k.newRound(acquireOp, acquireArgs(k.key, k.token, q.ttl), now, q.ttl, func(r *round) func() {
+		return k.acquired(r, q)
+	})
+	k.mu.Unlock()
+	r.launch(l.nodeTimeout(q.ttl))
+	r.await(ctx)
+	if r.verdict == won {
+		return k, nil
+	}
+	return nil, r.failure(k.Keys())
+}
+
+// notAsked is the error of an acquire that ended before any node was asked.
+func (l *Locker) notAsked(q request, cause error) *QuorumError {
+	return &QuorumError{
+		Op: acquireOp.name, Keys: []string{q.key}, Quorum: l.quorum, TTL: q.ttl,
+		class: ErrNotAcquired, cause: cause,
+	}
+}
+
+func (l *Locker) newLock(q request) *Lock {
+	return &Lock{
+		claim: claim{
+			clock: l.clock, nodes: l.nodes, quorum: l.quorum, spots: make([]spot, len(l.nodes)),
+			key: l.cfg.prefix + q.key, token: newToken(q.owner), ttl: q.ttl,
+		},
+		locker: l, name: q.key, owner: q.owner, maxHold: q.maxHold,
+		auto: autoRenewal{on: q.autoRenew, ttl: q.ttl},
+	}
+}
+
+// newToken returns owner/random with 128 random bits.
+func newToken(owner string) string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails: it ends the process instead
+	token := append(make([]byte, 0, len(owner)+1+22), owner...)
+	token = append(token, '/')
+	return string(base64.RawURLEncoding.AppendEncode(token, random[:]))
+}
+
+// acquired draws the consequences of an attempt; k.mu is held.
+func (k *Lock) acquired(r *round, q request) func() {
+	now := k.clock()
+	until := k.locker.cfg.drift.until(r.start, q.ttl)
+	if r.verdict == won && !now.before(until) {
+		r.verdict, r.cause = lost, &tooLateError{now.since(r.start), q.ttl}
+	}
+	if r.verdict == won && !k.locker.remember(k) {
+		r.verdict, r.cause = lost, ErrClosed
+	}
+	if r.verdict == lost {
+		return k.undo(now)
+	}
+	k.until = until
+	k.holdEnd = r.start.add(q.maxHold)
+	if q.maxHold > 0 {
+		k.until = earlier(k.until, k.holdEnd)
+	}
+	k.auto.next = r.start.add(q.ttl / 2)
+	k.start(now)
+	return nothing
+}
+
+// undo makes the release that follows a lost attempt wherever it was sent. Nobody waits for
+// it, and no ctx ends it.
+func (k *Lock) undo(now instant) func() {
+	k.ended = true
+	r := k.newRound(releaseOp, releaseArgs(k.key, k.token), now, 0, nil)
+	return func() { r.launch(0) }
+}
+
+func (l *Locker) nodeTimeout(ttl time.Duration) time.Duration {
+	return nodeTimeoutFor(l.cfg.nodeTimeout, ttl)
+}
+
+func (l *Locker) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.attempts.Add(1)
+	}
+	return !l.closed
+}
+
+// remember keeps a held lock for Close to end; false once closed.
+func (l *Locker) remember(k *Lock) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.held[k] = struct{}{}
+	}
+	return !l.closed
+}
+
+func (l *Locker) forget(k *Lock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, k)
+}

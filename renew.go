@@ -1,0 +1,147 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// autoRenewal is how a lock renews itself; guarded by claim.mu, but for ttl.
+type autoRenewal struct {
+	on       bool
+	ttl      time.Duration
+	next     instant
+	failures int // in a row
+}
+
+// Renew sets (never adds) the ttl of the lock on every node that holds the token, and gives
+// the token back to nodes that lost the key. It returns nil when a quorum still held it. Until
+// is then start + ttl − drift, where start is when this renewal was first sent; sooner, where
+// an earlier renewal with a shorter ttl was cut off and may still arrive. Renew waits for a
+// renewal in flight, then for the votes: no longer than the node timeout each, or until ctx
+// ends.
+//
+// Errors: ErrLost when the validity is over (nothing is sent) or a quorum no longer holds the
+// token (the lock ends at once); ErrReleased. With ErrNoQuorum, for outages or because ctx
+// ended (its error is wrapped too), the lock stays held until Until, which a failed renewal
+// never moves later, only sooner where the ttl asked for is shorter; it may be repeated.
+//
+// The ttl is rounded down to milliseconds and bounded as for TryAcquire; MaxHold shortens it.
+func (k *Lock) Renew(ctx context.Context, ttl time.Duration) error {
+	ttl, err := k.locker.cfg.checkTTL(ttl)
+	if err != nil {
+		return err
+	}
+	r, err := k.beginRenewal(ctx, ttl)
+	if err != nil {
+		return err
+	}
+	r.launch(k.locker.nodeTimeout(r.ttl))
+	r.await(ctx)
+	if r.verdict == won {
+		return nil
+	}
+	return r.failure(k.Keys())
+}
+
+// beginRenewal returns a round to launch, once no other renewal is in flight: two at a time
+// could reach the nodes in different orders, and the longer ttl would be believed.
+func (k *Lock) beginRenewal(ctx context.Context, ttl time.Duration) (*round, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("redlock: renew %q: %w", k.name, err)
+		}
+		r, other, err := k.tryRenewal(ttl)
+		if err != nil || r != nil {
+			return r, err
+		}
+		select {
+		case <-other.decided:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (k *Lock) tryRenewal(ttl time.Duration) (r, other *round, err error) {
+	now := k.clock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.checkTime(now)
+	switch {
+	case k.ended:
+		return nil, nil, fmt.Errorf("renew: %w", context.Cause(k.life))
+	case k.renewal != nil:
+		return nil, k.renewal, nil
+	}
+	return k.newRenewal(now, ttl), nil, nil
+}
+
+// dueRenewal returns the automatic renewal to launch now, if it is time; k.mu is held.
+func (k *Lock) dueRenewal(now instant) *round {
+	if k.ended || !k.auto.on || k.renewal != nil || now.before(k.auto.next) {
+		return nil
+	}
+	return k.newRenewal(now, k.auto.ttl)
+}
+
+// newRenewal makes a renewal round; the caller holds k.mu and launches it after unlocking.
+// The nodes must not keep the key beyond MaxHold, so the last renewal before it is shorter.
+func (k *Lock) newRenewal(now instant, ttl time.Duration) *round {
+	if k.maxHold > 0 {
+		ttl = min(ttl, max(minTTL, wholeMillis(k.holdEnd.left(now))))
+	}
+	k.ttl = max(k.ttl, ttl)
+	k.renewal = k.newRound(renewOp, renewArgs(k.key, k.token, ttl), now, ttl, k.renewed)
+	return k.renewal
+}
+
+// renewed draws the consequences of a renewal; k.mu is held.
+func (k *Lock) renewed(r *round) func() {
+	k.renewal = nil
+	now := k.clock()
+	k.checkTime(now) // a verdict after until is too late to count
+	if k.ended {
+		r.verdict = lost
+		if r.cause == nil {
+			r.cause = context.Cause(k.life)
+		}
+		return nothing
+	}
+	until := k.leaseEnd(r)
+	switch {
+	case r.verdict == won && now.before(until):
+		k.until = until
+		k.auto.failures = 0
+		k.auto.next = r.start.add(k.auto.ttl / 2)
+		k.auto.on = k.auto.on && r.ttl >= k.auto.ttl // shorter only by MaxHold: that was the last one
+	case r.tally.blocked():
+		k.finish(r.failureLocked(k.Keys()))
+		return nothing
+	default:
+		if r.verdict == won {
+			r.verdict, r.cause = lost, &tooLateError{now.since(r.start), r.ttl}
+		}
+		k.until = earlier(k.until, until)
+		k.auto.next = now.add(backoff(k.locker.cfg.backoffBase, k.locker.cfg.backoffMax, k.auto.failures, rand.Float64()))
+		k.auto.failures++
+	}
+	k.timer.Reset(k.alarm(now))
+	return nothing
+}
+
+// leaseEnd is the until that a renewal gives. A node that may still get a cut-off command
+// with a shorter ttl promises no more than that.
+func (k *Lock) leaseEnd(r *round) instant {
+	ttl := r.ttl
+	for i, s := range k.spots {
+		if s.late > 0 && r.calls[i].vote == granted {
+			ttl = min(ttl, s.late)
+		}
+	}
+	until := k.locker.cfg.drift.until(r.start, ttl)
+	if k.maxHold > 0 {
+		until = earlier(until, k.holdEnd)
+	}
+	return until
+}

@@ -1,0 +1,170 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// operation is one kind of command and the strict reading of its reply.
+type operation struct {
+	name    string
+	sets    bool  // may put the token on a node
+	blocked error // class of the error when refusals alone keep the quorum out of reach
+	read    func(reply any) (answer, bool)
+}
+
+// answer is what a call came to.
+type answer struct {
+	vote       vote
+	place      place // where the token stands on that node now
+	err        error // nil only for a grant
+	unsent     bool  // the command never left: place says nothing
+	unanswered bool  // nothing came back: the command may have run, or run later
+}
+
+func unsent(err error) answer { return answer{vote: failed, err: err, unsent: true} }
+
+var (
+	acquireOp = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: func(reply any) (answer, bool) {
+		switch reply {
+		case "OK":
+			return answer{vote: granted, place: present}, true
+		case nil:
+			return answer{vote: refused, place: absent, err: errOtherToken}, true
+		}
+		return answer{}, false
+	}}
+	renewOp = &operation{name: "renew", sets: true, blocked: ErrLost, read: func(reply any) (answer, bool) {
+		switch reply {
+		case int64(1):
+			return answer{vote: granted, place: present}, true
+		case int64(2):
+			return answer{vote: refused, place: present, err: errHealed}, true
+		case int64(0):
+			return answer{vote: refused, place: absent, err: errOtherToken}, true
+		}
+		return answer{}, false
+	}}
+	releaseOp = &operation{name: "release", blocked: ErrLost, read: func(reply any) (answer, bool) {
+		switch reply {
+		case int64(1):
+			return answer{vote: granted, place: absent}, true
+		case int64(2):
+			return answer{vote: refused, place: absent, err: errMissing}, true
+		case int64(0):
+			return answer{vote: refused, place: absent, err: errOtherToken}, true
+		}
+		return answer{}, false
+	}}
+)
+
+func acquireArgs(key, token any, ttl time.Duration) []any {
+	return []any{"set", key, token, "nx", "px", ttl.Milliseconds()}
+}
+
+func renewArgs(key, token any, ttl time.Duration) []any {
+	return []any{"evalsha", renewScript.sha, 1, key, token, ttl.Milliseconds()}
+}
+
+func releaseArgs(key, token any) []any {
+	return []any{"evalsha", releaseScript.sha, 1, key, token}
+}
+
+// call is one command on its way to one node. Its round is nil where the worker itself
+// wants something: a debt to pay, a script to load.
+type call struct {
+	*redis.Cmd // made by the worker just before it sends
+
+	round *round
+	index int
+	vote  vote  // guarded by the round's claim.mu, as is err
+	err   error // why not, for a vote other than granted
+
+	debt *debt
+}
+
+func (c *call) args() []any {
+	if c.debt != nil {
+		return c.debt.args
+	}
+	return c.round.args
+}
+
+// NoRetry keeps the client library from sending a command again after a lost reply: the
+// second SET NX would meet the first one's key and read as a refusal by another holder.
+func (c *call) NoRetry() bool { return true }
+
+// outcome reads the reply of a call that was in a pipeline which ended with execErr.
+func (c *call) outcome(execErr error) answer {
+	reply, err := c.reply(execErr)
+	if err != nil {
+		return answer{vote: failed, place: maybe, err: explain(err), unanswered: !isReply(err)}
+	}
+	if a, ok := c.round.op.read(reply); ok {
+		return a
+	}
+	return answer{vote: failed, place: maybe, err: fmt.Errorf("unexpected reply %T to %s", reply, c.round.op.name)}
+}
+
+// reply returns what the node answered; a null reply is nil without error.
+func (c *call) reply(execErr error) (any, error) {
+	reply, err := c.Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case reply == nil:
+		// The client leaves a pipeline's commands without reply and without error when a
+		// new connection was refused by the server, for a wrong password for instance.
+		return nil, &unreached{execErr}
+	}
+	return reply, nil
+}
+
+// unreached wraps an error of the server that no command of ours has caused.
+type unreached struct{ err error }
+
+func (u *unreached) Error() string { return fmt.Sprintf("not connected: %v", u.err) }
+func (u *unreached) Unwrap() error { return u.err }
+
+// isReply reports whether err came from the node as the answer to the command.
+func isReply(err error) bool {
+	if _, ok := errors.AsType[*unreached](err); ok {
+		return false
+	}
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// advice says what to do about replies that a lock can never work with.
+var advice = []struct{ prefix, text string }{
+	{"READONLY", "this node is a replica: give the address of its primary"},
+	{"MOVED", "this node belongs to a cluster: give independent nodes"},
+	{"CROSSSLOT", "this node belongs to a cluster: give independent nodes"},
+	{"CLUSTERDOWN", "this node belongs to a cluster: give independent nodes"},
+	{"NOAUTH", "the node wants a password: put it into the node's URL"},
+	{"WRONGPASS", "check user and password in the node's URL"},
+	{"NOPERM", "the node's user needs SET, GET, DEL, PEXPIRE, EVALSHA and SCRIPT LOAD on this key"},
+	{"WRONGTYPE", "the key holds something else than a lock"},
+	{"OOM", "the node is out of memory"},
+	{"LOADING", "the node is still loading its data"},
+}
+
+// explain adds to a node's error what to do about it, and takes deadlines of the worker out
+// of the chain: they are not the caller's.
+func explain(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("timed out")
+	}
+	for _, a := range advice {
+		if redis.HasErrorPrefix(err, a.prefix) {
+			return fmt.Errorf("%w (%s)", err, a.text)
+		}
+	}
+	return err
+}
