@@ -53,11 +53,11 @@ func (l *ledger) take(batch []*call, now instant, limit int) []*call {
 	for len(l.owed) > 0 && len(batch) < limit {
 		d := l.owed[0]
 		l.owed = l.owed[1:]
-		if d.late || now.before(d.expires) {
+		if d.late || !d.expires.over(now) {
 			batch = append(batch, &call{debt: &d})
 		}
 	}
-	for len(l.repeats) > 0 && len(batch) < limit && !now.before(l.repeats[0].due) {
+	for len(l.repeats) > 0 && len(batch) < limit && l.repeats[0].due.over(now) {
 		d := l.repeats[0]
 		l.repeats = l.repeats[1:]
 		batch = append(batch, &call{debt: &d})

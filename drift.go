@@ -36,12 +36,15 @@ func (t instant) since(u instant) time.Duration {
 // left returns the time from now to t, by the clock that leaves less of it.
 func (t instant) left(now instant) time.Duration { return -now.since(t) }
 
-func (t instant) before(u instant) bool { return t.left(u) < 0 }
+// over reports whether t has been reached at now, by either clock.
+func (t instant) over(now instant) bool { return t.left(now) <= 0 }
 
+// earlier returns an instant that is over as soon as t or u is.
 func earlier(t, u instant) instant {
-	if u.before(t) {
-		return u
+	if u.at.Before(t.at) {
+		t.at = u.at
 	}
+	t.wall = min(t.wall, u.wall)
 	return t
 }
 

@@ -132,7 +132,7 @@ func (k *Lock) tick() {
 
 // checkTime ends a lock whose validity is over; the caller holds k.mu.
 func (k *Lock) checkTime(now instant) {
-	if k.ended || now.before(k.until) {
+	if k.ended || !k.until.over(now) {
 		return
 	}
 	why := "its validity ran out"

@@ -68,7 +68,7 @@ func (n *node) submit(c *call, now instant) error {
 		return ErrClosed
 	case n.fault != nil:
 		return n.fault
-	case n.busy && now.since(n.since) > n.timeout:
+	case n.busy && now.since(n.since) >= n.timeout:
 		return fmt.Errorf("no answer for %v", round3(now.since(n.since)))
 	}
 	n.queue = append(n.queue, c)
@@ -184,7 +184,7 @@ func (n *node) turn() {
 			break
 		}
 	}
-	n.conclude(fault)
+	rejected := n.conclude(fault)
 	for i, c := range n.batch {
 		if c.round != nil {
 			c.round.answer(c.index, c.outcome(execErr))
@@ -192,6 +192,13 @@ func (n *node) turn() {
 			n.settle(c, execErr)
 		}
 		n.batch[i] = nil
+	}
+	reject(rejected, fault) // after the batch: a release among them must know that its acquire was cut off
+}
+
+func reject(calls []*call, why error) {
+	for _, c := range calls {
+		c.round.answer(c.index, unsent(why))
 	}
 }
 
@@ -244,12 +251,12 @@ func (n *node) exchange(batch []*call, first []redis.Cmder) error {
 }
 
 // conclude ends the worker's stay in the client. With a fault it opens the breaker and
-// fails what is queued.
-func (n *node) conclude(fault error) {
+// returns what was queued, to be rejected.
+func (n *node) conclude(fault error) (rejected []*call) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.busy = false
 	now := n.clock()
-	var rejected []*call
 	if fault != nil {
 		if n.fault == nil && now.since(n.upSince) >= steadyPeriod {
 			n.failures = 0
@@ -261,10 +268,7 @@ func (n *node) conclude(fault error) {
 		n.upSince = now
 	}
 	n.fault = fault
-	n.mu.Unlock()
-	for _, c := range rejected {
-		c.round.answer(c.index, unsent(fault))
-	}
+	return rejected
 }
 
 // probeDelay is 0 for the first probe, since one cut connection does not make a node bad,
@@ -290,7 +294,7 @@ func (n *node) probe() {
 	if execErr != nil && (!isReply(execErr) || loads[0].Err() == nil) {
 		fault = explain(execErr)
 	}
-	n.conclude(fault)
+	reject(n.conclude(fault), fault)
 }
 
 func loadCommands() []redis.Cmder {
@@ -308,9 +312,7 @@ func (n *node) settleUp() {
 	n.queue = nil
 	n.batch = n.ledger.takeAll(n.batch[:0])
 	n.mu.Unlock()
-	for _, c := range queued {
-		c.round.answer(c.index, unsent(ErrClosed))
-	}
+	reject(queued, ErrClosed)
 	_ = n.send(n.batch) // what cannot be paid now lives out its ttl
 }
 

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -71,8 +72,41 @@ func tuned(o *redis.Options, nodeTimeout time.Duration) *redis.Options {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PoolSize = 4          // the worker uses one at a time
 	o.PipelinePoolSize = -1 // no second pool, which would be dialled after the first failed
+	if o.Dialer == nil {
+		o.Dialer = o.NewDialer()
+	}
+	o.Dialer = quietDialer(o.Dialer)
 	return o
 }
+
+// quietDialer hides failed dials from the client's pool and lets the first command on the
+// connection fail instead. The pool would print every failed dial to the process's standard
+// error, and after a few of them go on dialling from a goroutine that outlives Close; the
+// worker's probes are all the dialling there should be.
+func quietDialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return failedConn{err: err}, nil
+		}
+		return conn, nil
+	}
+}
+
+// failedConn is a connection that never came about.
+type failedConn struct {
+	net.Conn // nil: nothing but the methods below is called
+	err      error
+}
+
+func (c failedConn) Read([]byte) (int, error)         { return 0, fmt.Errorf("not connected: %w", c.err) }
+func (c failedConn) Write([]byte) (int, error)        { return 0, fmt.Errorf("not connected: %w", c.err) }
+func (c failedConn) Close() error                     { return nil }
+func (c failedConn) SetDeadline(time.Time) error      { return nil }
+func (c failedConn) SetReadDeadline(time.Time) error  { return nil }
+func (c failedConn) SetWriteDeadline(time.Time) error { return nil }
+func (c failedConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c failedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
 // nameClients names the nodes behind given clients by address, or by position where a client
 // has no single address.

@@ -280,7 +280,7 @@ func newToken(owner string) string {
 func (k *Lock) acquired(r *round, q request) func() {
 	now := k.clock()
 	until := k.locker.cfg.drift.until(r.start, q.ttl)
-	if r.verdict == won && !now.before(until) {
+	if r.verdict == won && until.over(now) {
 		r.verdict, r.cause = lost, &tooLateError{now.since(r.start), q.ttl}
 	}
 	if r.verdict == won && !k.locker.remember(k) {

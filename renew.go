@@ -79,7 +79,7 @@ func (k *Lock) tryRenewal(ttl time.Duration) (r, other *round, err error) {
 
 // dueRenewal returns the automatic renewal to launch now, if it is time; k.mu is held.
 func (k *Lock) dueRenewal(now instant) *round {
-	if k.ended || !k.auto.on || k.renewal != nil || now.before(k.auto.next) {
+	if k.ended || !k.auto.on || k.renewal != nil || !k.auto.next.over(now) {
 		return nil
 	}
 	return k.newRenewal(now, k.auto.ttl)
@@ -110,7 +110,7 @@ func (k *Lock) renewed(r *round) func() {
 	}
 	until := k.leaseEnd(r)
 	switch {
-	case r.verdict == won && now.before(until):
+	case r.verdict == won && !until.over(now):
 		k.until = until
 		k.auto.failures = 0
 		k.auto.next = r.start.add(k.auto.ttl / 2)

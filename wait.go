@@ -80,7 +80,7 @@ func (l *Locker) newPace(ctx context.Context, q request, begin instant) *pace {
 	}
 	if hasDeadline {
 		end := begin.add(deadline.Sub(begin.at))
-		if !p.bounded || end.before(p.end) {
+		if !p.bounded || end.at.Before(p.end.at) {
 			p.bounded, p.end, p.slack = true, end, time.Second
 		}
 	}
