@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	randv2 "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock"
+)
+
+// failurePause is the longest pause of a caller whose acquire failed; the actual one is a random part of it.
+// Nobody who uses a lock asks again without any pause, and callers in lockstep would split the votes.
+const failurePause = 10 * time.Millisecond
+
+// load is a closed loop: every caller starts its next operation when the one before has ended.
+type load struct {
+	locker *redlock.Locker
+	ttl    time.Duration
+
+	start time.Time // of the warm-up
+	from  time.Time // cycles that start earlier are not recorded
+	until time.Time // cycles that have started by then are finished and recorded
+	ended time.Time // when the last caller was done; set by run
+
+	keys    [][]string // by caller
+	callers []*recorder
+}
+
+// newLoad prepares a load whose warm-up begins now.
+func newLoad(locker *redlock.Locker, s settings) *load {
+	keys := assignKeys("redlock-bench:"+rand.Text()[:8], s.keys, s.callers)
+	start := time.Now()
+	l := &load{
+		locker: locker,
+		ttl:    s.ttl,
+		start:  start,
+		from:   start.Add(s.warmUp()),
+		until:  start.Add(s.warmUp() + s.duration),
+		keys:   keys,
+	}
+	for range s.callers {
+		l.callers = append(l.callers, newRecorder())
+	}
+	return l
+}
+
+// assignKeys deals the keys out to the callers. Only where there are fewer keys than callers do any two
+// callers share one.
+func assignKeys(prefix string, keys, callers int) [][]string {
+	assigned := make([][]string, callers)
+	for n := range max(keys, callers) {
+		caller := n % callers
+		assigned[caller] = append(assigned[caller], fmt.Sprintf("%s:%d", prefix, n%keys))
+	}
+	return assigned
+}
+
+// run returns when every caller has finished the cycle it was in when the time was over or ctx ended.
+func (l *load) run(ctx context.Context) {
+	var group sync.WaitGroup
+	for i, r := range l.callers {
+		group.Go(func() { l.caller(ctx, r, l.keys[i]) })
+	}
+	group.Wait()
+	l.ended = time.Now()
+}
+
+// caller measures one cycle at least, however slow the nodes and short the duration.
+func (l *load) caller(ctx context.Context, r *recorder, keys []string) {
+	measured := false
+	for n := 0; ctx.Err() == nil; n++ {
+		start := time.Now()
+		if measured && !start.Before(l.until) {
+			return
+		}
+		measured = !start.Before(l.from)
+		if !l.cycle(ctx, r, keys[n%len(keys)], start) {
+			pause(ctx, randv2.N(failurePause))
+		}
+	}
+}
+
+// cycle acquires, renews and releases once. It reports whether it got the lock.
+func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Time) bool {
+	recorded := !start.Before(l.from)
+	note := func(o operation, latency time.Duration, err error) {
+		if recorded {
+			r.note(o, latency, err)
+		}
+	}
+	lock, err := l.locker.TryAcquire(ctx, key, l.ttl)
+	acquired := time.Now()
+	note(acquire, acquired.Sub(start), err)
+	if err != nil {
+		return false
+	}
+	renewErr := lock.Renew(ctx, l.ttl)
+	renewed := time.Now()
+	note(renew, renewed.Sub(acquired), renewErr)
+	releaseErr := lock.Release(ctx)
+	released := time.Now()
+	note(release, released.Sub(renewed), releaseErr)
+	if renewErr == nil && releaseErr == nil {
+		note(cycle, released.Sub(start), nil)
+		r.locks.Add(1)
+	}
+	return true
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// total merges what the callers recorded, after run.
+func (l *load) total() *recorder {
+	total := newRecorder()
+	for _, r := range l.callers {
+		total.add(r)
+	}
+	return total
+}
+
+// locks counts the full cycles so far; it may be called while the load runs.
+func (l *load) locks() int64 {
+	var n int64
+	for _, r := range l.callers {
+		n += r.locks.Load()
+	}
+	return n
+}

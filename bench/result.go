@@ -1,0 +1,210 @@
+package main
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// result is all that the tool has to say; the table shows it and -json prints it as it stands.
+type result struct {
+	Tool        string      `json:"tool"`   // "redlock-bench"
+	Format      int         `json:"format"` // of this document; grows when a field changes its meaning
+	Started     time.Time   `json:"started"`
+	Partial     bool        `json:"partial"` // interrupted before the duration was over
+	Inputs      inputs      `json:"inputs"`
+	Environment environment `json:"environment"`
+	Quorum      int         `json:"quorum"`
+	MeasuredMs  float64     `json:"measured_ms"` // from the end of the warm-up until the last caller was done
+	Results     []opResult  `json:"results"`     // always the four: acquire, renew, release, full cycle
+	Failures    []failed    `json:"failures"`    // one per operation and class that occurred
+	Nodes       []node      `json:"nodes"`       // in the order they were given in
+	Floor       *floor      `json:"floor"`       // null where no quorum of nodes answered or no lock was taken
+	Notes       []string    `json:"notes"`       // how to read the figures
+}
+
+type inputs struct {
+	Nodes      string  `json:"nodes"` // "embedded", "spawned" or "given"
+	Callers    int     `json:"callers"`
+	Keys       int     `json:"keys"`
+	TTLMs      float64 `json:"ttl_ms"`
+	DurationMs float64 `json:"duration_ms"`
+	WarmUpMs   float64 `json:"warm_up_ms"` // not counted in any figure
+}
+
+type environment struct {
+	Go         string `json:"go"`
+	OS         string `json:"os"`
+	Arch       string `json:"arch"`
+	CPUs       int    `json:"cpus"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+}
+
+// opResult is one operation where it went well.
+type opResult struct {
+	Operation string  `json:"operation"`
+	PerSecond float64 `json:"per_second"`
+	latencies
+}
+
+// failed is one operation where it went wrong in one way.
+type failed struct {
+	Operation string `json:"operation"`
+	Class     string `json:"class"` // "held", "no quorum", "lost", "cancelled" or "other"
+	latencies
+	Example string `json:"example"` // the message of one of them
+}
+
+// latencies are in microseconds, to within 1 %. Without a count they are all 0.
+type latencies struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50_us"`
+	P90   float64 `json:"p90_us"`
+	P99   float64 `json:"p99_us"`
+	P999  float64 `json:"p999_us"`
+	Max   float64 `json:"max_us"`
+}
+
+// node is one node and the round trip of a PING to it while the load ran.
+type node struct {
+	Node     string    `json:"node"`    // host:port
+	Version  string    `json:"version"` // "unknown" where the node does not tell
+	Ping     latencies `json:"ping"`
+	Failures int64     `json:"failures"` // pings without an answer
+	Error    string    `json:"error"`    // of the last one of these
+}
+
+// floor is the round trip of the quorum-th fastest node: no acquire can be expected to take less.
+type floor struct {
+	P50   float64 `json:"p50_us"`
+	Over  float64 `json:"acquire_p50_over_us"` // by how much the p50 of acquire exceeds it
+	Ratio float64 `json:"acquire_p50_ratio"`   // p50 of acquire / floor
+}
+
+func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial bool) *result {
+	measured := max(l.ended.Sub(l.from), 0)
+	r := &result{
+		Tool:    "redlock-bench",
+		Format:  1,
+		Started: l.start.UTC().Truncate(time.Millisecond),
+		Partial: partial,
+		Inputs: inputs{
+			Nodes: nodes.kind, Callers: s.callers, Keys: s.keys,
+			TTLMs: millis(s.ttl), DurationMs: millis(s.duration), WarmUpMs: millis(s.warmUp()),
+		},
+		Environment: environment{
+			Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+			CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		},
+		Quorum:     len(probed)/2 + 1,
+		MeasuredMs: millis(measured),
+		Failures:   []failed{}, // [] in JSON, not null
+		Notes:      notes(nodes.kind),
+	}
+	r.addOperations(l.total(), measured)
+	for _, p := range probed {
+		r.Nodes = append(r.Nodes, node{
+			Node: p.addr, Version: p.version, Ping: latenciesOf(p.roundTrips), Failures: p.failures, Error: p.lastError,
+		})
+	}
+	r.Floor = floorOf(r.Nodes, r.Quorum, r.Results[acquire].latencies)
+	return r
+}
+
+func notes(kind string) []string {
+	n := []string{
+		"closed loop: a stalled caller measures one slow operation, not the ones it held up",
+		"after an acquire that failed, a caller pauses for 0 to 10 ms",
+		"pings: one every 2 ms over a connection of its own to each node, while the load runs",
+	}
+	if kind == "embedded" {
+		n = append(n, "embedded nodes are slower than real servers, and share the CPU with the callers: "+
+			"-spawn 5 or -nodes shows what a quorum costs")
+	}
+	return n
+}
+
+func (r *result) addOperations(total *recorder, measured time.Duration) {
+	for o := range operations {
+		op := opResult{Operation: o.String(), latencies: latenciesOf(total.successes[o])}
+		if measured > 0 {
+			op.PerSecond = tenths(float64(op.Count) / measured.Seconds())
+		}
+		r.Results = append(r.Results, op)
+		for c, f := range total.failures[o] {
+			if f != nil {
+				r.Failures = append(r.Failures, failed{
+					Operation: o.String(), Class: errorClass(c).String(),
+					latencies: latenciesOf(f.latencies), Example: f.example,
+				})
+			}
+		}
+	}
+}
+
+// locks is the number of locks that were acquired.
+func (r *result) locks() int64 { return r.Results[acquire].Count }
+
+// firstFailure is the message of an acquire that failed, of the class that most of them fell into.
+func (r *result) firstFailure() string {
+	var most failed
+	for _, f := range r.Failures {
+		if f.Operation == acquire.String() && f.Count > most.Count {
+			most = f
+		}
+	}
+	return most.Example
+}
+
+// answering is the number of nodes that answered a ping.
+func (r *result) answering() int {
+	n := 0
+	for _, node := range r.Nodes {
+		if node.Ping.Count > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// floorOf takes the quorum-th smallest p50 among the nodes that answered: an acquire is granted by the
+// fastest nodes that make up a quorum, and waits for the last of these.
+func floorOf(nodes []node, quorum int, acquired latencies) *floor {
+	var roundTrips []float64
+	for _, n := range nodes {
+		if n.Ping.Count > 0 {
+			roundTrips = append(roundTrips, n.Ping.P50)
+		}
+	}
+	if len(roundTrips) < quorum || acquired.Count == 0 {
+		return nil
+	}
+	slices.Sort(roundTrips)
+	f := &floor{P50: roundTrips[quorum-1]}
+	f.Over = tenths(acquired.P50 - f.P50)
+	if f.P50 > 0 {
+		f.Ratio = math.Round(100*acquired.P50/f.P50) / 100
+	}
+	return f
+}
+
+func latenciesOf(h *hdrhistogram.Histogram) latencies {
+	if h.TotalCount() == 0 {
+		return latencies{} // an empty histogram has a maximum above 0
+	}
+	at := func(percentile float64) float64 { return micros(h.ValueAtPercentile(percentile)) }
+	return latencies{
+		Count: h.TotalCount(),
+		P50:   at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		Max: micros(h.Max()),
+	}
+}
+
+func micros(nanos int64) float64 { return tenths(float64(nanos) / 1e3) }
+
+func millis(d time.Duration) float64 { return tenths(float64(d) / 1e6) }
+
+func tenths(x float64) float64 { return math.Round(10*x) / 10 }

@@ -1,0 +1,87 @@
+// Package redistest runs real redis-server processes found on PATH, for tests and for the benchmark tool.
+//
+// The servers listen on 127.0.0.1 alone, keep nothing on disk and can be paused, killed and restarted.
+// Whoever starts them stops them; on Linux they also die with the process that started them, even
+// where that one is killed or ends by os.Exit, as a test binary does at its time limit.
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrNoServer is returned, wrapped, where there is no redis-server on PATH.
+var ErrNoServer = errors.New("redistest: no redis-server on PATH (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)")
+
+// requireServers is the environment variable that turns a skip for want of a redis-server into a failure.
+const requireServers = "REDLOCK_REQUIRE_SERVERS"
+
+// Start starts n servers in parallel and returns once every one answers, or after a few seconds with an
+// error that carries what the server printed. After an error nothing is left running. The args are
+// appended to each command line, so that they win over the defaults.
+func Start(n int, args ...string) ([]*Server, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("redistest: cannot start %d servers, at least 1", n)
+	}
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoServer, err)
+	}
+	servers := make([]*Server, n)
+	var group errgroup.Group
+	for i := range servers {
+		group.Go(func() error {
+			server, err := startServer(binary, args)
+			servers[i] = server
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, errors.Join(err, StopAll(servers))
+	}
+	return servers, nil
+}
+
+// StopAll stops every server, whatever the others answer, and joins their errors. Nil servers are left out.
+func StopAll(servers []*Server) error {
+	var errs []error
+	for _, server := range servers {
+		if server != nil {
+			errs = append(errs, server.Stop())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ForTest starts n servers that are stopped when the test ends. Without a redis-server on PATH it skips
+// the test, or fails it where REDLOCK_REQUIRE_SERVERS=1.
+func ForTest(tb testing.TB, n int, args ...string) []*Server {
+	tb.Helper()
+	servers, err := Start(n, args...)
+	if errors.Is(err, ErrNoServer) && os.Getenv(requireServers) != "1" {
+		tb.Skipf("needs real servers: %v", err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := StopAll(servers); err != nil {
+			tb.Error(err)
+		}
+	})
+	return servers
+}
+
+// URLs returns the servers' redis:// URLs in their order.
+func URLs(servers []*Server) []string {
+	urls := make([]string, len(servers))
+	for i, server := range servers {
+		urls[i] = server.URL()
+	}
+	return urls
+}
