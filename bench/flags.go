@@ -21,7 +21,7 @@ const (
 	minDuration, maxDuration = 10 * time.Millisecond, 24 * time.Hour
 	minTTL, maxTTL           = 10 * time.Millisecond, 24 * time.Hour
 
-	defaultCallers  = 16
+	defaultCallers  = 1
 	defaultDuration = 3 * time.Second
 	defaultTTL      = 10 * time.Second
 )

@@ -12,7 +12,7 @@ import (
 func TestDefaultsNeedNoFlags(t *testing.T) {
 	s, err := parseFlags(nil)
 	require.NoError(t, err)
-	require.Equal(t, settings{callers: 16, keys: 16, duration: 3 * time.Second, ttl: 10 * time.Second}, s)
+	require.Equal(t, settings{callers: 1, keys: 1, duration: 3 * time.Second, ttl: 10 * time.Second}, s)
 }
 
 func TestFlagsAreTaken(t *testing.T) {
