@@ -77,7 +77,7 @@ func nodeTimeoutFor(timeout, ttl time.Duration) time.Duration { return min(timeo
 // random × min(limit, base × 2ⁿ), with random in [0, 1).
 func backoff(base, limit time.Duration, n int, random float64) time.Duration {
 	ceiling := limit
-	if n < 32 && base < limit>>n {
+	if base <= limit>>n { // then base << n cannot overflow
 		ceiling = base << n
 	}
 	return time.Duration(random * float64(ceiling))

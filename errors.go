@@ -75,14 +75,14 @@ type NodeError struct {
 func (e NodeError) Error() string { return fmt.Sprintf("%s: %v", e.Node, e.Err) }
 func (e NodeError) Unwrap() error { return e.Err }
 
-// Error names the operation, the keys, the reason and every node that did not grant.
+// Error names the operation, the keys, the reason and every node that refused or failed.
 func (e *QuorumError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redlock: %s %s: ", e.Op, quoted(e.Keys))
 	if e.cause != nil {
 		fmt.Fprintf(&b, "%v: ", e.cause)
 	}
-	if e.class != nil && e.class != ErrNotAcquired { // the bare class would only repeat the operation
+	if e.class != nil && e.class != ErrNotAcquired && e.Granted < e.Quorum { // else the cause has said it
 		fmt.Fprintf(&b, "%v: ", e.class)
 	}
 	fmt.Fprintf(&b, "%d of %d needed", e.Granted, e.Quorum)

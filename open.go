@@ -9,15 +9,17 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// parseURLs returns lock-tuned client options. Its errors show nothing of a URL but its
-// position: any part of one that does not parse may be a password.
+// parseURLs returns lock-tuned client options. Its errors show a URL's position, and host and
+// port of a good one: any part of one that does not parse may be a password.
 func parseURLs(urls []string, nodeTimeout time.Duration) ([]*redis.Options, error) {
 	if len(urls) == 0 {
 		return nil, errors.New("redlock: urls: no nodes given; 1 or more are needed, best an odd number")
@@ -38,24 +40,46 @@ func parseURLs(urls []string, nodeTimeout time.Duration) ([]*redis.Options, erro
 var parameters = []string{"db", "client_name", "skip_verify"}
 
 func parseURL(raw string) (*redis.Options, error) {
+	malformed := errors.New("not of the form redis://[user:password@]host[:port][/database], or rediss:// for TLS " +
+		"(special characters in user and password must be percent-encoded)")
 	u, err := url.Parse(raw)
-	if err == nil && (u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" || u.Fragment != "") {
-		err = errors.New("not usable")
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || !plainHost(u) {
+		return nil, malformed
 	}
-	var o *redis.Options
-	if err == nil {
-		for name := range u.Query() {
-			if !slices.Contains(parameters, name) {
-				return nil, fmt.Errorf("a parameter is not supported; the supported ones are %s", strings.Join(parameters, ", "))
-			}
+	query, err := url.ParseQuery(u.RawQuery) // u.Query would drop what does not parse
+	if err != nil {
+		return nil, malformed
+	}
+	for name := range query {
+		if !slices.Contains(parameters, name) {
+			return nil, fmt.Errorf("a parameter is not supported; the supported ones are %s", strings.Join(parameters, ", "))
 		}
-		o, err = redis.ParseURL(raw)
 	}
+	o, err := redis.ParseURL(raw)
 	if err != nil || o.DB < 0 {
-		return nil, errors.New("not of the form redis://[user:password@]host[:port][/database], or rediss:// for TLS " +
-			"(special characters in user and password must be percent-encoded)")
+		return nil, malformed
 	}
 	return o, nil
+}
+
+// plainHost reports whether what was taken for host and port can be nothing else. The host is
+// looked up, and shown with every failure of the node, so it must not be a piece of a password
+// whose special characters made the parser see the end of user and password too early.
+func plainHost(u *url.URL) bool {
+	if u.Host == "" || u.Fragment != "" || strings.Contains(u.Path+u.RawQuery, "@") {
+		return false
+	}
+	host, port := u.Hostname(), u.Port()
+	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+		return false
+	}
+	if strings.HasPrefix(u.Host, "[") {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	}
+	return !strings.ContainsFunc(host, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '.' && r != '_'
+	})
 }
 
 // tuned sets what makes a client fit for locks: no command or dial is tried twice, no call
@@ -126,7 +150,12 @@ func nameClients(clients []redis.UniversalClient) ([]string, error) {
 			}
 		}
 		names[i] = fmt.Sprintf("node %d", i)
-		if single, ok := c.(*redis.Client); ok && strings.Contains(single.Options().Addr, ":") {
+		single, ok := c.(*redis.Client)
+		switch {
+		case !ok:
+		case single.Options().Network == "unix":
+			addrs[i] = single.Options().Addr
+		case strings.Contains(single.Options().Addr, ":"): // not so with sentinels, who tell the address later
 			names[i], addrs[i] = single.Options().Addr, single.Options().Addr
 		}
 	}
@@ -154,7 +183,11 @@ func checkDistinct(argument string, addrs []string) error {
 func canonical(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return strings.ToLower(addr)
+		return addr // the path of a socket
+	}
+	host = strings.TrimSuffix(host, ".")
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		port = strconv.FormatUint(n, 10)
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
 		host = ip.Unmap().String()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Option sets up a Locker. Options are checked when the Locker is made.
@@ -77,7 +78,10 @@ func WithOwner(s string) Option { return func(c *config) { c.owner = s } }
 
 func newConfig(opts []Option) (config, error) {
 	c := defaultConfig()
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return c, fmt.Errorf("redlock: opts[%d]: the option is nil", i)
+		}
 		opt(&c)
 	}
 	return c, c.check()
@@ -98,14 +102,14 @@ func (c *config) check() error {
 		return fmt.Errorf("redlock: WithBackoff: base %v is below 1ms", c.backoffBase)
 	case c.backoffMax < c.backoffBase || c.backoffMax > maxTTL:
 		return fmt.Errorf("redlock: WithBackoff: max %v is outside base (%v) … %v", c.backoffMax, c.backoffBase, maxTTL)
-	case c.wait < 0:
-		return fmt.Errorf("redlock: WithWait: %v is negative (0 means no limit)", c.wait)
+	case c.wait < 0 || c.wait > maxTTL:
+		return fmt.Errorf("redlock: WithWait: %v is outside 0 (no limit) … %v", c.wait, maxTTL)
 	}
 	return checkOwner("WithOwner", c.owner)
 }
 
 func checkOwner(option, owner string) error {
-	if owner == "" || strings.ContainsFunc(owner, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	if owner == "" || strings.ContainsFunc(owner, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return fmt.Errorf("redlock: %s: %q must be non-empty, without spaces and control characters", option, owner)
 	}
 	return nil
@@ -146,12 +150,15 @@ func MaxHold(d time.Duration) AcquireOption {
 
 func (c *config) forAcquire(ttl time.Duration, opts []AcquireOption) (acquireConfig, error) {
 	a := acquireConfig{owner: c.owner}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return a, fmt.Errorf("redlock: opts[%d]: the option is nil", i)
+		}
 		opt(&a)
 	}
 	switch {
-	case a.waitSet && a.wait < 0:
-		return a, fmt.Errorf("redlock: Wait: %v is negative (0 means no limit)", a.wait)
+	case a.waitSet && (a.wait < 0 || a.wait > maxTTL):
+		return a, fmt.Errorf("redlock: Wait: %v is outside 0 (no limit) … %v", a.wait, maxTTL)
 	case a.holdSet && (a.maxHold < ttl || a.maxHold > maxTTL):
 		return a, fmt.Errorf("redlock: MaxHold: %v is outside ttl (%v) … %v", a.maxHold, ttl, maxTTL)
 	}
@@ -161,13 +168,13 @@ func (c *config) forAcquire(ttl time.Duration, opts []AcquireOption) (acquireCon
 // checkTTL refuses a ttl that cannot be held under these settings, and rounds it down to
 // whole milliseconds.
 func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
-	switch {
-	case ttl < minTTL || ttl > maxTTL:
+	if ttl < minTTL || ttl > maxTTL {
 		return 0, fmt.Errorf("redlock: ttl %v is outside %v … %v", ttl, minTTL, maxTTL)
-	case c.nodeTimeoutSet && c.nodeTimeout >= ttl:
-		return 0, fmt.Errorf("redlock: ttl %v must be above the node timeout of %v", ttl, c.nodeTimeout)
 	}
 	ttl = wholeMillis(ttl)
+	if c.nodeTimeoutSet && c.nodeTimeout >= ttl {
+		return 0, fmt.Errorf("redlock: ttl %v must be above the node timeout of %v", ttl, c.nodeTimeout)
+	}
 	if allowance := c.drift.allowance(ttl); allowance >= ttl {
 		return 0, fmt.Errorf("redlock: ttl %v must be above the drift allowance of %v", ttl, allowance)
 	}

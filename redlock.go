@@ -39,8 +39,8 @@ type Locker struct {
 // of which the parameters ?db=, ?client_name= and, with TLS, ?skip_verify= are understood. It
 // connects in the background and does not wait: a node that is down now is asked again and
 // again, and is no error. Open fails for options out of range, for no URLs, for a URL that
-// cannot be used and for the same host and port given twice; no error shows a URL, since a
-// password may be in it. Close the Locker to free its connections and goroutines.
+// cannot be used and for the same host and port given twice; no error shows more of a URL than
+// host and port. Close the Locker to free its connections and goroutines.
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {

@@ -97,11 +97,11 @@ func (p *pace) next(now instant, random float64) (delay time.Duration, over bool
 	}
 	left := max(0, p.end.left(now))
 	switch {
-	case delay < left:
+	case delay < left && !p.final:
 		return delay, false
 	case left > 0 && !p.final:
 		p.final = true
-		return time.Duration(random * float64(left)), false
+		return delay % left, false // as random within left as delay was beyond it
 	default:
 		return left + p.slack, true
 	}

@@ -121,6 +121,9 @@ func (c *call) reply(execErr error) (any, error) {
 	case reply == nil:
 		// The client leaves a pipeline's commands without reply and without error when a
 		// new connection was refused by the server, for a wrong password for instance.
+		if execErr == nil {
+			execErr = errors.New("no reply")
+		}
 		return nil, &unreached{execErr}
 	}
 	return reply, nil

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFlagsHaveDefaults(t *testing.T) {
+	c, err := parseFlags(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.each != time.Second || c.rounds != 3 || c.nodes != 5 || !slices.Equal(c.callers, []int{1, 64, 256}) {
+		t.Errorf("defaults are %+v", c)
+	}
+	if !slices.Equal(c.outageCallers(), []int{1, 64}) || c.minority() != 2 || c.limit() != 3*time.Second {
+		t.Errorf("outage at %v callers, %d nodes, %v", c.outageCallers(), c.minority(), c.limit())
+	}
+	for _, name := range libraryNames() {
+		if !c.wants(name) {
+			t.Errorf("%s is left out by default", name)
+		}
+	}
+}
+
+func TestOnlyPicksLibraries(t *testing.T) {
+	c, err := parseFlags([]string{"-only", "redlock, redislock"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.wants(nameRedlock) || !c.wants(nameRedislock) || c.wants(nameRedsync) {
+		t.Errorf("wants %v", c.only)
+	}
+}
+
+func TestBadFlagsAreNamed(t *testing.T) {
+	for args, name := range map[string]string{
+		"-callers 1,x":      "-callers",
+		"-callers 0":        "-callers",
+		"-callers 4,4":      "-callers",
+		"-only redlock,foo": "-only",
+		"-d 1ms":            "-d",
+		"-pool 7":           "-pool",
+		"-rounds 0":         "-rounds",
+		"-nodes 0":          "-nodes",
+		"-d 1s stray":       "stray",
+	} {
+		_, err := parseFlags(strings.Fields(args), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, want an error that names %s", args, err, name)
+		}
+	}
+}
+
+func TestVersionOfTheServerIsFound(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n":                      "7.0.15",
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n": "valkey 8.0.1",
+		"": "(unknown version)",
+	} {
+		if got := versionIn(info); got != want {
+			t.Errorf("versionIn(%q) = %q, want %q", info, got, want)
+		}
+	}
+}
+
+func TestPoolIsRaisedToTheCallersAndNeverBelowTheDefault(t *testing.T) {
+	raised, byDefault := config{pool: poolRaised}, config{pool: poolDefault}
+	if got := raised.poolSize(100_000); got != 100_000 {
+		t.Errorf("raised for 100000 callers: %d", got)
+	}
+	if raised.poolSize(1) != byDefault.poolSize(1) || byDefault.poolSize(1) != byDefault.poolSize(100_000) {
+		t.Errorf("one caller: raised %d, default %d", raised.poolSize(1), byDefault.poolSize(1))
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Names as they stand in tables and in -only.
+const (
+	nameRedlock         = "redlock"
+	nameRedsync         = "redsync"
+	nameRedsyncFailFast = "redsync-failfast"
+	nameRedislock       = "redislock"
+)
+
+// A library is one side of the comparison.
+type library struct {
+	name  string
+	given string // what it was given, printed so that a reader can judge whether that was fair
+	open  func(ctx context.Context, urls []string, poolSize int) (session, error)
+}
+
+// A session is a library connected to its nodes. It is safe for concurrent use.
+type session interface {
+	acquire(ctx context.Context, key string) (held, error)
+	close() error
+}
+
+// held is one acquired key.
+type held interface {
+	Release(ctx context.Context) error
+}
+
+// libraries lists them in the order in which they take turns.
+func libraries() []library {
+	return []library{
+		{nameRedlock, "redlock.Open(urls) with default options, TryAcquire, all nodes", openRedlock},
+		{nameRedsync, "default options but the expiry, TryLockContext (one attempt), all nodes; " + clientGiven, openRedsync},
+		{nameRedsyncFailFast, "the same with WithFailFast(true); " + clientGiven, openRedsyncFailFast},
+		{nameRedislock, "bsm/redislock, Obtain with nil options (one attempt), the first node ALONE; " + clientGiven, openRedislock},
+	}
+}
+
+func libraryNames() []string {
+	var names []string
+	for _, lib := range libraries() {
+		names = append(names, lib.name)
+	}
+	return names
+}
+
+const clientGiven = "go-redis client per node with default options but PoolSize, see above"
+
+// newClients builds one client per URL for a library that brings none, with go-redis' defaults, as the libraries'
+// own introductions do, but for the number of connections.
+func newClients(urls []string, poolSize int) ([]*redis.Client, error) {
+	clients := make([]*redis.Client, 0, len(urls))
+	for _, url := range urls {
+		opts, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, errors.Join(err, closeClients(clients))
+		}
+		opts.PoolSize = poolSize
+		clients = append(clients, redis.NewClient(opts))
+	}
+	return clients, nil
+}
+
+func closeClients(clients []*redis.Client) error {
+	var errs []error
+	for _, c := range clients {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// runOutage measures with nodes stopped (SIGSTOP): they accept connections and commands and answer nothing, which
+// is harder on a client than a node that is gone.
+func (b *bench) runOutage(ctx context.Context) (results, error) {
+	all := results{}
+	if b.cfg.minority() == 0 {
+		fmt.Fprintf(b.out, "\nNo section with stopped nodes: no quorum would be left of %d.\n", b.cfg.nodes)
+		return all, nil
+	}
+	for _, callers := range b.cfg.outageCallers() {
+		for range b.cfg.rounds {
+			for _, lib := range b.libraries() {
+				if err := b.outageRound(ctx, lib, callers, all); err != nil {
+					return nil, err
+				}
+			}
+		}
+		b.printOutage(all, callers)
+	}
+	return all, nil
+}
+
+func (b *bench) outageRound(ctx context.Context, lib library, callers int, all results) error {
+	var err error
+	switch lib.name {
+	case nameRedlock:
+		err = b.outageOfOurs(ctx, lib, callers, all)
+	case nameRedislock:
+		// Its one node is either up, and then nothing differs from the healthy state, or stopped, and then
+		// there is no lock to be had.
+	default:
+		err = b.outageOfRival(ctx, lib, callers, all)
+	}
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return fmt.Errorf("%s: %w", lib.name, err)
+	}
+	return nil
+}
+
+// outageOfOurs measures the healthy state again, seconds before the nodes stop: the ratio to it is what counts,
+// and the machine must be the same for both.
+func (b *bench) outageOfOurs(ctx context.Context, lib library, callers int, all results) (err error) {
+	s, err := lib.open(ctx, b.urls, b.cfg.poolSize(callers))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, b.resumeAll()) }()
+	b.warmUp(ctx, s, callers)
+	all.at(place{lib.name, callers, 0}).add(b.measure(ctx, s, callers))
+	for stopped := 1; stopped <= b.stoppedMax(); stopped++ {
+		if err := b.pause(stopped); err != nil {
+			return err
+		}
+		// No pause between the stop and the measurement: the moment in which the nodes stop is the hard one.
+		all.at(place{lib.name, callers, stopped}).add(b.measure(ctx, s, callers))
+	}
+	return nil
+}
+
+// outageOfRival gives a library that may wait for the stopped node a bounded time, and lets the stuck callers
+// come back after it, when the node runs again.
+func (b *bench) outageOfRival(ctx context.Context, lib library, callers int, all results) (err error) {
+	s, err := lib.open(ctx, b.urls, b.cfg.poolSize(callers))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	b.warmUp(ctx, s, callers)
+	if err := b.pause(1); err != nil {
+		return errors.Join(err, b.resumeAll())
+	}
+	w := startWorkload(ctx, s, callers, b.cfg.limit())
+	all.at(place{lib.name, callers, 1}).add(w.collect(ctx, b.cfg.limit()))
+	err = b.resumeAll()
+	w.wait()
+	sleep(ctx, 100*time.Millisecond) // calls that nobody waited for end as well, before the clients are closed
+	return err
+}
+
+// stoppedMax is the most nodes stopped at once: two are asked for, where a quorum is left.
+func (b *bench) stoppedMax() int { return min(2, b.cfg.minority()) }
+
+// pause stops the last nodes, so that the first, the one of the library with one node, always runs.
+func (b *bench) pause(nodes int) error {
+	var errs []error
+	for _, server := range b.servers[len(b.servers)-nodes:] {
+		errs = append(errs, server.Pause())
+	}
+	return errors.Join(errs...)
+}
+
+func (b *bench) resumeAll() error {
+	var errs []error
+	for _, server := range b.servers[len(b.servers)-b.stoppedMax():] {
+		errs = append(errs, server.Resume())
+	}
+	return errors.Join(errs...)
+}
+
+func (b *bench) printOutage(all results, callers int) {
+	for stopped := 0; stopped <= b.stoppedMax(); stopped++ {
+		what := fmt.Sprintf("%d of %d nodes stopped", stopped, b.cfg.nodes)
+		length := fmt.Sprintf("%v each", b.cfg.each)
+		switch stopped {
+		case 0:
+			what = "healthy, just before the stop"
+		case 1:
+			length = fmt.Sprintf("%v for redlock, %v for the others", b.cfg.each, b.cfg.limit())
+		}
+		fmt.Fprintf(b.out, "\n%s, %s, %d rounds, %s\n\n", count(callers, "caller"), what, b.cfg.rounds, length)
+		b.printTable(all, callers, stopped)
+	}
+}

@@ -1,0 +1,537 @@
+package redlock
+
+import (
+	"context"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+var beginning = systemClock()
+
+// clocksAt is the moment at which the two clocks have moved so far since the beginning.
+func clocksAt(monotonic, wall time.Duration) instant {
+	return instant{at: beginning.at.Add(monotonic), wall: beginning.wall + wall}
+}
+
+// disturbances are readings of the two clocks after 5 s of true time and what became of it.
+var disturbances = []struct {
+	name            string
+	monotonic, wall time.Duration
+	elapsed         time.Duration
+}{
+	{"undisturbed", 5 * time.Second, 5 * time.Second, 5 * time.Second},
+	{"suspended for an hour", 5 * time.Second, time.Hour + 5*time.Second, time.Hour + 5*time.Second},
+	{"wall set back an hour", 5 * time.Second, 5*time.Second - time.Hour, 5 * time.Second},
+	{"wall set forward a minute", 5 * time.Second, time.Minute + 5*time.Second, time.Minute + 5*time.Second},
+	{"wall a little slow", 5 * time.Second, 5*time.Second - 1, 5 * time.Second},
+	{"wall a little fast", 5 * time.Second, 5*time.Second + 1, 5*time.Second + 1},
+	{"no time at all", 0, 0, 0},
+}
+
+// anyClocks draws a reading within two years of the beginning, often near it, often with
+// both clocks together.
+func anyClocks(t *rapid.T, name string) instant {
+	near := rapid.Int64Range(-int64(time.Minute), int64(time.Minute))
+	far := rapid.Int64Range(-int64(2*maxTTL), int64(2*maxTTL))
+	monotonic := rapid.OneOf(near, far).Draw(t, name+" monotonic")
+	wall := rapid.OneOf(rapid.Just(monotonic), near, far).Draw(t, name+" wall")
+	return clocksAt(time.Duration(monotonic), time.Duration(wall))
+}
+
+func anyTTL(t *rapid.T) time.Duration {
+	return time.Duration(rapid.OneOf(
+		rapid.Int64Range(int64(minTTL), int64(time.Minute)),
+		rapid.Int64Range(int64(minTTL), int64(maxTTL)),
+	).Draw(t, "ttl"))
+}
+
+func anyDrift(t *rapid.T) drift {
+	return drift{
+		factor:   rapid.OneOf(rapid.Just(0.01), rapid.Float64Range(0.01, 1)).Filter(func(f float64) bool { return f < 1 }).Draw(t, "factor"),
+		constant: time.Duration(rapid.Int64Range(int64(2*time.Millisecond), int64(time.Hour)).Draw(t, "constant")),
+	}
+}
+
+func TestElapsedTimeIsTheLargerOfTheTwoClocks(t *testing.T) {
+	for _, d := range disturbances {
+		t.Run(d.name, func(t *testing.T) {
+			require.Equal(t, d.elapsed, clocksAt(d.monotonic, d.wall).since(clocksAt(0, 0)))
+		})
+	}
+}
+
+func TestTimeLeftIsByTheClockThatLeavesLess(t *testing.T) {
+	end := clocksAt(10*time.Second, 10*time.Second)
+	for _, d := range disturbances {
+		t.Run(d.name, func(t *testing.T) {
+			require.Equal(t, 10*time.Second-d.elapsed, end.left(clocksAt(d.monotonic, d.wall)))
+		})
+	}
+	t.Run("any clocks", rapid.MakeCheck(func(t *rapid.T) {
+		now, end := anyClocks(t, "now"), anyClocks(t, "end")
+		left := end.left(now)
+		require.LessOrEqual(t, left, end.at.Sub(now.at))
+		require.LessOrEqual(t, left, end.wall-now.wall)
+		require.Contains(t, []time.Duration{end.at.Sub(now.at), end.wall - now.wall}, left)
+	}))
+}
+
+func TestAddMovesBothClocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := anyClocks(t, "u")
+		d := time.Duration(rapid.Int64Range(-int64(2*maxTTL), int64(2*maxTTL)).Draw(t, "d"))
+		moved := u.add(d)
+		require.Equal(t, d, moved.at.Sub(u.at))
+		require.Equal(t, d, moved.wall-u.wall)
+		require.Equal(t, d, moved.since(u))
+		require.Equal(t, d, moved.left(u))
+	})
+}
+
+func TestTheSystemClockReadsBothClocksAtOneMoment(t *testing.T) {
+	now := systemClock()
+	require.Equal(t, now.at.UnixNano(), int64(now.wall))
+	require.NotEqual(t, now.at, now.at.Round(0), "no monotonic reading")
+	require.GreaterOrEqual(t, systemClock().since(now), time.Duration(0))
+}
+
+func TestAnEndIsOverByWhicheverClockReachesItFirst(t *testing.T) {
+	end := clocksAt(10*time.Second, 10*time.Second)
+	for _, c := range []struct {
+		name            string
+		monotonic, wall time.Duration
+		over            bool
+	}{
+		{"a nanosecond before the end", 10*time.Second - 1, 10*time.Second - 1, false},
+		{"at the end", 10 * time.Second, 10 * time.Second, true},
+		{"after the end", 11 * time.Second, 11 * time.Second, true},
+		{"suspended past the end", 1 * time.Second, time.Hour, true},
+		{"past the end, the wall set back", 11 * time.Second, -time.Hour, true},
+		{"the wall set forward past the end", 1 * time.Second, time.Minute, true},
+		{"the wall set back within the lease", 9 * time.Second, -time.Hour, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.over, end.over(clocksAt(c.monotonic, c.wall)))
+		})
+	}
+}
+
+// A lock ends by over and tells its validity by left: a holder must not learn two truths.
+func TestAnEndIsOverExactlyWhenNothingIsLeft(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now, end := anyClocks(t, "now"), anyClocks(t, "end")
+		require.Equal(t, end.left(now) <= 0, end.over(now))
+	})
+}
+
+// Two ends of which each is the earlier one by one clock must both be kept.
+func TestTheEarlierOfTwoEndsLeavesNoMoreThanEither(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, now := anyClocks(t, "a"), anyClocks(t, "b"), anyClocks(t, "now")
+		require.Equal(t, min(a.left(now), b.left(now)), earlier(a, b).left(now))
+	})
+}
+
+// A lock whose clock is set by hand, over nodes without workers, so that nothing is sent.
+func lockOnHandSetClock(now *instant, ttl time.Duration) *Lock {
+	l := &Locker{
+		cfg: defaultConfig(), clock: func() instant { return *now },
+		quorum: majority(3), held: make(map[*Lock]struct{}),
+	}
+	for range 3 {
+		l.nodes = append(l.nodes, newNode("a:1", nil, l.cfg.nodeTimeout, l.clock))
+	}
+	k := l.newLock(request{key: "orders", ttl: ttl, acquireConfig: acquireConfig{owner: "me"}})
+	k.until = l.cfg.drift.until(*now, ttl)
+	k.start(*now)
+	k.timer.Stop() // time passes by hand alone
+	return k
+}
+
+func TestALockEndsByWhicheverClockIsPastUntil(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		ttl             time.Duration
+		monotonic, wall time.Duration
+	}{
+		{"suspended", time.Hour, time.Second, 2 * time.Hour},
+		{"wall set back", time.Hour, 2 * time.Hour, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := clocksAt(0, 0)
+			k := lockOnHandSetClock(&now, c.ttl)
+			require.NoError(t, k.Err())
+			now = clocksAt(c.monotonic, c.wall)
+			require.Zero(t, k.Validity())
+			require.ErrorIs(t, k.Err(), ErrLost)
+			_, other, err := k.tryRenewal(time.Minute)
+			require.ErrorIs(t, err, ErrLost)
+			require.Nil(t, other)
+		})
+	}
+}
+
+func TestAFailedRenewalNeverLengthensUntilEvenAfterTheWallWasSetBack(t *testing.T) {
+	now := clocksAt(0, 0)
+	k := lockOnHandSetClock(&now, 10*time.Second)
+	const back = time.Minute
+	now = clocksAt(5*time.Second, 5*time.Second-back)
+	validity := k.Validity()
+	k.mu.Lock()
+	r := k.newRenewal(now, 10*time.Second)
+	r.verdict, r.tally.failed = lost, 3
+	k.renewed(r)()
+	k.mu.Unlock()
+	require.LessOrEqual(t, k.Validity(), validity)
+}
+
+// exactDrift is factor × ttl + constant in rational numbers.
+func exactDrift(d drift, ttl time.Duration) *big.Rat {
+	product := new(big.Rat).SetFloat64(d.factor)
+	product.Mul(product, new(big.Rat).SetInt64(int64(ttl)))
+	return product.Add(product, new(big.Rat).SetInt64(int64(d.constant)))
+}
+
+// grain is what a float64 of that size cannot tell apart: far below a nanosecond for leases
+// of less than a month, a few of them for a year.
+func grain(ttl time.Duration) *big.Rat { return big.NewRat(int64(ttl), 1<<52) }
+
+func checkLease(t require.TestingT, d drift, ttl time.Duration, start, now instant) {
+	validity := d.until(start, ttl).left(now)
+	elapsed := max(now.at.Sub(start.at), now.wall-start.wall)
+
+	exact := new(big.Rat).SetInt64(int64(ttl - elapsed))
+	exact.Sub(exact, exactDrift(d, ttl))
+	over := new(big.Rat).SetInt64(int64(validity))
+	over.Sub(over, exact)
+	require.LessOrEqual(t, over.Cmp(grain(ttl)), 0, "validity %v is %v ns above ttl − elapsed − drift", validity, over.FloatString(3))
+	least := new(big.Rat).Add(big.NewRat(1, 1), grain(ttl))
+	require.LessOrEqual(t, new(big.Rat).Neg(over).Cmp(least), 0, "validity %v is %v ns below ttl − elapsed − drift", validity, over.FloatString(3))
+}
+
+func TestValidityNeverExceedsTTLMinusElapsedMinusDrift(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		checkLease(t, anyDrift(t), anyTTL(t), anyClocks(t, "start"), anyClocks(t, "now"))
+	})
+}
+
+func TestValidityOfTheDefaultsIsThatOfTheDescription(t *testing.T) {
+	d := defaultConfig().drift
+	start := clocksAt(0, 0)
+	now := clocksAt(30*time.Millisecond, 30*time.Millisecond)
+	require.Equal(t, 10*time.Second-30*time.Millisecond-102*time.Millisecond, d.until(start, 10*time.Second).left(now))
+	require.Equal(t, 102*time.Millisecond, d.allowance(10*time.Second))
+	require.Equal(t, 2100*time.Microsecond, d.allowance(10*time.Millisecond))
+}
+
+func FuzzLease(f *testing.F) {
+	f.Add(int64(10*time.Second), 0.01, int64(2*time.Millisecond), int64(30*time.Millisecond), int64(30*time.Millisecond))
+	f.Add(int64(minTTL), 0.5, int64(2*time.Millisecond), int64(0), int64(time.Hour))
+	f.Add(int64(maxTTL), 0.999999, int64(2*time.Millisecond), int64(5*time.Second), -int64(time.Hour))
+	f.Add(int64(-1), math.NaN(), int64(0), int64(math.MinInt64), int64(math.MaxInt64))
+	f.Add(int64(10*time.Second)+999_999, math.Inf(1), int64(math.MaxInt64), int64(0), int64(0))
+	f.Fuzz(func(t *testing.T, ttl int64, factor float64, constant, monotonic, wall int64) {
+		c, err := newConfig([]Option{WithDrift(factor, time.Duration(constant))})
+		if err != nil {
+			return
+		}
+		held, err := c.checkTTL(time.Duration(ttl))
+		if err != nil {
+			return
+		}
+		require.LessOrEqual(t, held, time.Duration(ttl))
+		start := clocksAt(0, 0)
+		full := c.drift.until(start, held).left(start)
+		require.Positive(t, full, "an accepted ttl leaves something to hold")
+		require.Less(t, full, held)
+		const years = int64(2 * maxTTL)
+		checkLease(t, c.drift, held, start, clocksAt(time.Duration(monotonic%years), time.Duration(wall%years)))
+	})
+}
+
+func TestTheDriftAllowanceIsRoundedUp(t *testing.T) {
+	for _, c := range []struct {
+		factor float64
+		ttl    time.Duration
+		want   time.Duration
+	}{
+		{0.01, 10_000_000, 100_000},
+		{0.01, 10_000_001, 100_001},
+		{0.01, 10_000_099, 100_001},
+		{0.01, 10_000_100, 100_001},
+		{0.5, 10_000_001, 5_000_001},
+	} {
+		require.Equal(t, c.want, drift{factor: c.factor}.allowance(c.ttl), "%v of %d ns", c.factor, c.ttl)
+	}
+}
+
+func TestTheDriftAllowanceGrowsWithTheTTLAndSoDoesWhatItLeaves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := anyDrift(t)
+		a, b := wholeMillis(anyTTL(t)), wholeMillis(anyTTL(t))
+		a, b = min(a, b), max(a, b)
+		require.LessOrEqual(t, d.allowance(a), d.allowance(b))
+		require.GreaterOrEqual(t, d.allowance(a), d.constant)
+		const rounding = 8 * time.Nanosecond // of a float64 near maxTTL
+		require.LessOrEqual(t, a-d.allowance(a), b-d.allowance(b)+rounding)
+	})
+}
+
+func TestWholeMillisNeverRoundsUpAndLosesLessThanOne(t *testing.T) {
+	require.Equal(t, 10*time.Millisecond, wholeMillis(10*time.Millisecond))
+	require.Equal(t, 10*time.Millisecond, wholeMillis(10*time.Millisecond+999_999))
+	rapid.Check(t, func(t *rapid.T) {
+		ttl := anyTTL(t)
+		whole := wholeMillis(ttl)
+		require.Zero(t, whole%time.Millisecond)
+		require.Equal(t, ttl.Milliseconds(), whole.Milliseconds())
+		require.Less(t, ttl-whole, time.Millisecond)
+		require.GreaterOrEqual(t, ttl, whole)
+	})
+}
+
+func TestARoundNeverWaitsLongerThanTheNodeTimeoutOrAQuarterOfTheTTL(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	require.Equal(t, timeout, nodeTimeoutFor(timeout, 10*time.Second))
+	require.Equal(t, timeout, nodeTimeoutFor(timeout, 800*time.Millisecond))
+	require.Equal(t, 199*time.Millisecond, nodeTimeoutFor(timeout, 796*time.Millisecond))
+	require.Equal(t, 2500*time.Microsecond, nodeTimeoutFor(timeout, minTTL))
+	require.Positive(t, nodeTimeoutFor(time.Millisecond, minTTL))
+}
+
+// checkBackoff compares with random × min(limit, base × 2ⁿ) in whole and rational numbers.
+func checkBackoff(t require.TestingT, base, limit time.Duration, n int, random float64) {
+	ceiling := big.NewInt(int64(limit))
+	if n < 63 {
+		if grown := new(big.Int).Lsh(big.NewInt(int64(base)), uint(n)); grown.Cmp(ceiling) < 0 {
+			ceiling = grown
+		}
+	}
+	delay := backoff(base, limit, n, random)
+	require.GreaterOrEqual(t, delay, time.Duration(0))
+	require.Less(t, int64(delay), ceiling.Int64(), "retry %d of base %v, max %v", n, base, limit)
+
+	exact := new(big.Rat).SetFloat64(random)
+	exact.Mul(exact, new(big.Rat).SetInt(ceiling))
+	short := exact.Sub(exact, new(big.Rat).SetInt64(int64(delay)))
+	tolerance := new(big.Rat).Add(big.NewRat(1, 1), grain(limit))
+	require.LessOrEqual(t, short.Abs(short).Cmp(tolerance), 0, "retry %d of base %v, max %v: %v for %v", n, base, limit, delay, random)
+}
+
+func TestBackoffIsARandomPartOfTheDoubledBaseWithinTheLimit(t *testing.T) {
+	almostOne := math.Nextafter(1, 0)
+	for n, want := range []time.Duration{50, 100, 200, 400, 500, 500, 500} {
+		want *= time.Millisecond
+		require.InDelta(t, want, backoff(50*time.Millisecond, 500*time.Millisecond, n, almostOne), 1, "retry %d", n)
+		require.InDelta(t, want/2, backoff(50*time.Millisecond, 500*time.Millisecond, n, 0.5), 1, "retry %d", n)
+		require.Zero(t, backoff(50*time.Millisecond, 500*time.Millisecond, n, 0))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(1, (10*time.Minute).Milliseconds()).Draw(t, "limit ms")
+		base := rapid.Int64Range(1, limit).Draw(t, "base ms")
+		n := rapid.OneOf(rapid.IntRange(0, 70), rapid.IntMin(0)).Draw(t, "n")
+		random := rapid.OneOf(rapid.Just(almostOne), rapid.Float64Range(0, almostOne)).Draw(t, "random")
+		checkBackoff(t, time.Duration(base)*time.Millisecond, time.Duration(limit)*time.Millisecond, n, random)
+	})
+}
+
+func TestBackoffOfAnySettingsNeverOverflows(t *testing.T) {
+	for _, n := range []int{0, 1, 31, 32, 33, 62, 63, 64, 65, 1 << 20, math.MaxInt} {
+		for _, limit := range []time.Duration{time.Millisecond, time.Hour, maxTTL} {
+			delay := backoff(time.Millisecond, limit, n, math.Nextafter(1, 0))
+			require.GreaterOrEqual(t, delay, time.Duration(0))
+			require.Less(t, delay, limit)
+		}
+	}
+}
+
+func TestBackoffOfAnySettingsNeverReachesTheDoubledBase(t *testing.T) {
+	checkBackoff(t, 1_000_001, 2_000_003, 1, math.Nextafter(1, 0))
+	checkBackoff(t, time.Millisecond, maxTTL, 32, math.Nextafter(1, 0))
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(int64(time.Millisecond), int64(maxTTL)).Draw(t, "limit")
+		base := rapid.Int64Range(int64(time.Millisecond), limit).Draw(t, "base")
+		n := rapid.OneOf(rapid.IntRange(0, 70), rapid.IntMin(0)).Draw(t, "n")
+		checkBackoff(t, time.Duration(base), time.Duration(limit), n, rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "random"))
+	})
+}
+
+func FuzzBackoff(f *testing.F) {
+	f.Add(int64(50*time.Millisecond), int64(500*time.Millisecond), 3, 0.5)
+	f.Add(int64(time.Millisecond), int64(time.Millisecond), math.MaxInt, math.Nextafter(1, 0))
+	f.Add(int64(time.Millisecond), int64(maxTTL), 32, math.Nextafter(1, 0))
+	f.Add(int64(1_000_001), int64(2_000_003), 1, math.Nextafter(1, 0))
+	f.Fuzz(func(t *testing.T, base, limit int64, n int, random float64) {
+		_, err := newConfig([]Option{WithBackoff(time.Duration(base), time.Duration(limit))})
+		if err != nil || n < 0 || !(random >= 0 && random < 1) {
+			return
+		}
+		delay := backoff(time.Duration(base), time.Duration(limit), n, random)
+		require.GreaterOrEqual(t, delay, time.Duration(0))
+		require.Less(t, delay, time.Duration(limit))
+		checkBackoff(t, time.Duration(base), time.Duration(limit), n, random)
+	})
+}
+
+// waited is what became of one bounded wait.
+type waited struct {
+	attempts int           // after the first
+	last     time.Duration // when the last of them was, from the beginning
+	unused   time.Duration // what was left when it was over
+	rests    int           // delays longer than what was left, shortened to fit
+}
+
+// playOut runs p until it is over; every attempt takes as long as took says.
+func playOut(t require.TestingT, p *pace, took func() time.Duration, random func() float64) (w waited) {
+	now := clocksAt(0, 0)
+	for {
+		now = now.add(took())
+		left := max(0, p.end.left(now))
+		draw := random()
+		full := backoff(p.base, p.limit, p.retries, draw)
+		delay, over := p.next(now, draw)
+		if over {
+			require.Equal(t, left+p.slack, delay, "what is left at the end is waited for")
+			w.unused = left
+			again, stillOver := p.next(now.add(delay), random())
+			require.True(t, stillOver, "over once is over for good")
+			require.Equal(t, p.slack, again)
+			return w
+		}
+		require.GreaterOrEqual(t, delay, time.Duration(0))
+		require.Less(t, delay, left, "an attempt after the end")
+		require.LessOrEqual(t, delay, full)
+		if delay != full {
+			w.rests++
+		}
+		now = now.add(delay)
+		w.attempts++
+		w.last = now.since(clocksAt(0, 0))
+		require.Less(t, w.attempts, 1_000_000, "no end")
+	}
+}
+
+func TestEveryDelayOfAPaceEndsWithinItsBoundWithOneLastAttemptBeforeItIsOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := func(name string, least, most int64) time.Duration {
+			return time.Duration(rapid.Int64Range(least*int64(time.Millisecond), most*int64(time.Millisecond)).Draw(t, name))
+		}
+		base := ms("base", 1, 100)
+		p := &pace{base: base, limit: ms("limit", base.Milliseconds()+1, 1000), bounded: true}
+		wait := ms("wait", 1, 1500)
+		p.end = clocksAt(wait, wait)
+		p.slack = rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "slack")
+		took := func() time.Duration { return ms("took", 1, 50) }
+		random := func() float64 { return rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "random") }
+
+		w := playOut(t, p, took, random)
+		require.LessOrEqual(t, w.rests, 1, "what is left is drawn from only once")
+		if w.attempts > 0 {
+			require.Less(t, w.last, wait)
+		}
+		if w.unused > 0 {
+			require.Equal(t, 1, w.rests, "gave up with time left and without a last attempt")
+		}
+	})
+}
+
+func TestAPaceWhoseFirstDelayIsTooLongStillTriesOnceMore(t *testing.T) {
+	p := &pace{base: time.Second, limit: time.Second, bounded: true, end: clocksAt(100*time.Millisecond, 100*time.Millisecond)}
+	delay, over := p.next(clocksAt(0, 0), 0.53)
+	require.False(t, over)
+	require.Equal(t, 30*time.Millisecond, delay, "530 ms folded into the 100 ms that are left")
+	delay, over = p.next(clocksAt(60*time.Millisecond, 60*time.Millisecond), 0.5)
+	require.True(t, over)
+	require.Equal(t, 40*time.Millisecond, delay)
+}
+
+func TestAPaceIsOverAtOnceWhenNothingIsLeft(t *testing.T) {
+	for _, now := range []instant{
+		clocksAt(time.Second, time.Second),
+		clocksAt(2*time.Second, 2*time.Second),
+		clocksAt(time.Millisecond, time.Hour), // suspended meanwhile
+	} {
+		p := &pace{base: time.Millisecond, limit: time.Second, bounded: true, end: clocksAt(time.Second, time.Second), slack: time.Minute}
+		delay, over := p.next(now, 0.5)
+		require.True(t, over)
+		require.Equal(t, time.Minute, delay)
+	}
+}
+
+func TestAnUnboundedPaceIsNeverOver(t *testing.T) {
+	p := &pace{base: time.Millisecond, limit: 8 * time.Millisecond}
+	now := clocksAt(0, 0)
+	for n := range 1000 {
+		delay, over := p.next(now, 0.5)
+		require.False(t, over)
+		require.Equal(t, min(4*time.Millisecond, time.Millisecond<<min(n, 10)/2), delay, "retry %d", n)
+		now = now.add(time.Hour)
+	}
+	p.retries = math.MaxInt - 1
+	_, over := p.next(now, 0.5)
+	require.False(t, over)
+}
+
+func TestTheWaitIsBoundedByTheEarlierOfCtxAndWait(t *testing.T) {
+	const none = time.Duration(-1)
+	for _, c := range []struct {
+		name                     string
+		limit, deadline, perCall time.Duration
+		want                     time.Duration
+		byCtx                    bool
+	}{
+		{"nothing said", 750 * time.Millisecond, none, none, 750 * time.Millisecond, false},
+		{"deadline alone overrides the limit", 750 * time.Millisecond, 10 * time.Second, none, 10 * time.Second, true},
+		{"deadline sooner than the limit", 750 * time.Millisecond, time.Millisecond, none, time.Millisecond, true},
+		{"Wait overrides the limit", 750 * time.Millisecond, none, 3 * time.Second, 3 * time.Second, false},
+		{"Wait before the deadline", 750 * time.Millisecond, 10 * time.Second, 3 * time.Second, 3 * time.Second, false},
+		{"Wait after the deadline", 750 * time.Millisecond, 10 * time.Second, 30 * time.Second, 10 * time.Second, true},
+		{"Wait(0) is no limit", 750 * time.Millisecond, none, 0, none, false},
+		{"Wait(0) beside a deadline", 750 * time.Millisecond, 10 * time.Second, 0, 10 * time.Second, true},
+		{"WithWait(0) is no limit", 0, none, none, none, false},
+		{"WithWait(0) beside Wait", 0, none, time.Second, time.Second, false},
+		{"WithWait(0) beside a deadline", 0, time.Second, none, time.Second, true},
+		{"deadline passed", 750 * time.Millisecond, -time.Minute, none, -time.Minute, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg, err := newConfig([]Option{WithWait(c.limit)})
+			require.NoError(t, err)
+			l := &Locker{cfg: cfg}
+			begin := clocksAt(0, 0)
+			ctx := context.Background()
+			if c.deadline != none {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithDeadline(ctx, begin.at.Add(c.deadline))
+				defer cancel()
+			}
+			var q request
+			if c.perCall != none {
+				q.wait, q.waitSet = c.perCall, true
+			}
+			p := l.newPace(ctx, q, begin)
+			require.Equal(t, c.want != none, p.bounded)
+			if p.bounded {
+				require.Equal(t, c.want, p.end.left(begin))
+			}
+			require.Equal(t, c.byCtx, p.slack > 0, "only ctx may still end the last sleep")
+			require.Equal(t, cfg.backoffBase, p.base)
+			require.Equal(t, cfg.backoffMax, p.limit)
+		})
+	}
+}
+
+func TestTheLongestWaitIsNotOverBecauseTheWallWasSetBack(t *testing.T) {
+	cfg, err := newConfig([]Option{WithWait(math.MaxInt64)})
+	if err != nil {
+		return // refused: as good
+	}
+	l := &Locker{cfg: cfg}
+	p := l.newPace(context.Background(), request{}, clocksAt(0, 0))
+	_, over := p.next(clocksAt(time.Second, -time.Hour), 0.5)
+	require.False(t, over)
+}

@@ -1,0 +1,323 @@
+package redlock
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// serverError is an error reply, as the client library reports one.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+func (serverError) RedisError()     {}
+
+var everyOp = []*operation{acquireOp, renewOp, releaseOp}
+
+// answeredCall is a call of op that came back with reply and err.
+func answeredCall(op *operation, reply any, err error) *call {
+	c := &call{Cmd: redis.NewCmd(context.Background(), "x"), round: &round{op: op}}
+	c.SetVal(reply)
+	if err != nil {
+		c.SetErr(err)
+	}
+	return c
+}
+
+// goodReplies is all that a node may say, as operation:type:value.
+var goodReplies = map[string]answer{
+	"acquire:string:OK":  {vote: granted, place: present},
+	"acquire:<nil>:null": {vote: refused, place: absent, err: errOtherToken},
+	"renew:int64:1":      {vote: granted, place: present},
+	"renew:int64:2":      {vote: refused, place: present, err: errHealed},
+	"renew:int64:0":      {vote: refused, place: absent, err: errOtherToken},
+	"release:int64:1":    {vote: granted, place: absent},
+	"release:int64:2":    {vote: refused, place: absent, err: errMissing},
+	"release:int64:0":    {vote: refused, place: absent, err: errOtherToken},
+}
+
+func nameOf(op *operation, reply any) string {
+	if reply == nil {
+		return op.name + ":<nil>:null"
+	}
+	return fmt.Sprintf("%s:%T:%v", op.name, reply, reply)
+}
+
+func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
+	replies := map[string]any{"string:OK": "OK", "int64:0": int64(0), "int64:1": int64(1), "int64:2": int64(2)}
+	read := 0
+	for _, op := range everyOp {
+		for name, reply := range replies {
+			want, good := goodReplies[op.name+":"+name]
+			got := answeredCall(op, reply, nil).outcome(nil)
+			if good {
+				read++
+				require.Equal(t, want, got, "%s %s", op.name, name)
+			} else {
+				require.Equal(t, failed, got.vote, "%s %s", op.name, name)
+			}
+		}
+	}
+	got := answeredCall(acquireOp, nil, redis.Nil).outcome(redis.Nil)
+	require.Equal(t, goodReplies["acquire:<nil>:null"], got)
+	require.Equal(t, len(goodReplies), read+1)
+}
+
+type oddReply struct{ inner any }
+
+var oddReplies = []any{
+	nil, "OK", "ok", "Ok", "OK ", " OK", "+OK", "OK\r\n", "O", "", "QUEUED", "1", "0", "2", "nil", "ERR", "1 ",
+	int64(0), int64(1), int64(2), int64(3), int64(-1), int64(256), int64(1 << 32), int64(math.MinInt64), int64(math.MaxInt64),
+	0, 1, 2, int8(1), int32(1), uint64(1), uint8(0), float64(0), float64(1), float64(2), float32(1), math.NaN(), math.Inf(1),
+	true, false, big.NewInt(1), []byte("OK"), time.Duration(1), complex(1, 0), struct{}{}, oddReply{[]any{1}}, [1]any{[]any{1}},
+	serverError("OK"), error(redis.Nil), io.EOF, granted, vote(0), func() {}, make(chan int), (*int)(nil),
+	[]any{}, []any{"OK"}, []any{int64(1)}, []any{[]any{nil}}, []any(nil), map[any]any{}, map[any]any{"ok": "OK"}, map[string]any{"OK": int64(1)},
+}
+
+// anyReply draws what no node should say, and now and then what it should.
+func anyReply() *rapid.Generator[any] {
+	leaf := rapid.OneOf(
+		rapid.SampledFrom(oddReplies),
+		rapid.Map(rapid.String(), func(s string) any { return s }),
+		rapid.Map(rapid.Int64(), func(i int64) any { return i }),
+		rapid.Map(rapid.Float64(), func(f float64) any { return f }),
+	)
+	return rapid.OneOf(leaf, rapid.Custom(func(t *rapid.T) any {
+		inner := rapid.SliceOfN(leaf, 0, 3).Draw(t, "inner")
+		switch rapid.IntRange(0, 3).Draw(t, "shape") {
+		case 0:
+			return inner
+		case 1:
+			return []any{inner, inner}
+		case 2:
+			return map[any]any{"OK": inner, int64(1): int64(1)}
+		default:
+			return map[string]any{"value": inner}
+		}
+	}))
+}
+
+func checkReply(t require.TestingT, op *operation, reply any) {
+	want, good := goodReplies[nameOf(op, reply)]
+	got, ok := op.read(reply)
+	require.Equal(t, good, ok, "%s", nameOf(op, reply))
+	require.Equal(t, want, got, "%s", nameOf(op, reply))
+
+	var err error
+	if reply == nil {
+		err = redis.Nil
+	}
+	got = answeredCall(op, reply, err).outcome(nil)
+	if good {
+		require.Equal(t, want, got)
+		return
+	}
+	require.Equal(t, failed, got.vote)
+	require.Equal(t, maybe, got.place, "what a node means by it is not known")
+	require.ErrorContains(t, got.err, "unexpected reply")
+	require.ErrorContains(t, got.err, op.name)
+	require.False(t, got.unsent)
+	require.False(t, got.unanswered)
+}
+
+func checkAnyReply(t *rapid.T) {
+	checkReply(t, rapid.SampledFrom(everyOp).Draw(t, "op"), anyReply().Draw(t, "reply"))
+}
+
+func TestAnyOtherReplyIsAFailureAndNeverAVote(t *testing.T) {
+	for _, op := range everyOp {
+		for _, reply := range oddReplies {
+			checkReply(t, op, reply)
+		}
+	}
+	rapid.Check(t, checkAnyReply)
+}
+
+func FuzzReply(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkAnyReply)) }
+
+func TestAnErrorIsAFailureWhateverReplyComesWithIt(t *testing.T) {
+	for _, op := range everyOp {
+		for _, reply := range []any{nil, "OK", int64(0), int64(1), int64(2)} {
+			for _, c := range []struct {
+				err        error
+				unanswered bool
+			}{
+				{serverError("ERR unknown command"), false},
+				{fmt.Errorf("read: %w", serverError("BUSY")), false},
+				{io.EOF, true},
+				{io.ErrUnexpectedEOF, true},
+				{context.DeadlineExceeded, true},
+				{context.Canceled, true},
+				{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+				{redis.ErrClosed, true},
+				{redis.ErrPoolTimeout, true},
+			} {
+				got := answeredCall(op, reply, c.err).outcome(c.err)
+				require.Equal(t, failed, got.vote)
+				require.Equal(t, maybe, got.place)
+				require.Equal(t, c.unanswered, got.unanswered, "%v", c.err)
+				require.False(t, got.unsent)
+				require.Error(t, got.err)
+			}
+		}
+	}
+}
+
+func TestACallThatTheClientLeftAloneFailsWithTheErrorOfThePipeline(t *testing.T) {
+	refused := serverError("WRONGPASS invalid username-password pair")
+	for _, op := range everyOp {
+		got := answeredCall(op, nil, nil).outcome(refused)
+		require.Equal(t, failed, got.vote, "%s", op.name)
+		require.True(t, got.unanswered)
+		require.ErrorContains(t, got.err, "not connected: WRONGPASS")
+		require.ErrorContains(t, got.err, "check user and password")
+		require.ErrorIs(t, got.err, refused)
+
+		got = answeredCall(op, nil, nil).outcome(nil)
+		require.Equal(t, failed, got.vote, "%s", op.name)
+		require.True(t, got.unanswered)
+		require.Error(t, got.err)
+	}
+}
+
+func TestAnUnsentCallSaysNothingOfTheToken(t *testing.T) {
+	require.Equal(t, answer{vote: failed, err: io.EOF, unsent: true}, unsent(io.EOF))
+}
+
+func TestOnlyErrorsOfTheNodeAreReplies(t *testing.T) {
+	for _, err := range []error{
+		redis.Nil, serverError("ERR"), redis.ErrNoScript,
+		fmt.Errorf("exec: %w", serverError("LOADING")), errors.Join(io.EOF, serverError("ERR")),
+	} {
+		require.True(t, isReply(err), "%v", err)
+	}
+	for _, err := range []error{
+		nil, io.EOF, context.DeadlineExceeded, context.Canceled, redis.ErrClosed, redis.ErrPoolTimeout, redis.ErrPoolExhausted,
+		errors.New("ERR looks like one"), &net.OpError{Op: "dial", Err: io.EOF},
+		&unreached{serverError("WRONGPASS")}, &unreached{nil}, fmt.Errorf("exec: %w", &unreached{serverError("NOAUTH")}),
+	} {
+		require.False(t, isReply(err), "%v", err)
+	}
+}
+
+func TestExplainSaysWhatToDoAboutRepliesThatALockCannotWorkWith(t *testing.T) {
+	for reply, want := range map[string]string{
+		"READONLY You can't write against a read only replica.": "primary",
+		"MOVED 3999 127.0.0.1:6381":                             "independent nodes",
+		"CROSSSLOT Keys in request":                             "independent nodes",
+		"CLUSTERDOWN Hash slot not served":                      "independent nodes",
+		"NOAUTH Authentication required.":                       "put it into the node's URL",
+		"WRONGPASS invalid username-password pair":              "check user and password",
+		"NOPERM this user has no permissions":                   "EVALSHA",
+		"WRONGTYPE Operation against a key":                     "something else than a lock",
+		"OOM command not allowed":                               "out of memory",
+		"LOADING Redis is loading the dataset in memory":        "still loading",
+	} {
+		for _, err := range []error{
+			serverError(reply), serverError("ERR " + reply), &unreached{serverError(reply)},
+			fmt.Errorf("exec: %w", serverError(reply)),
+		} {
+			got := explain(err)
+			require.ErrorContains(t, got, reply)
+			require.ErrorContains(t, got, want)
+			require.ErrorIs(t, got, err)
+			require.Equal(t, isReply(err), isReply(got), "advice does not change whose error it is")
+		}
+		require.Equal(t, errors.New(reply), explain(errors.New(reply)), "not said by a node")
+	}
+	require.Len(t, advice, 10, "the table above has them all")
+}
+
+func TestExplainLeavesOtherErrorsAsTheyAre(t *testing.T) {
+	for _, err := range []error{io.EOF, redis.ErrClosed, serverError("ERR unknown command"), &net.OpError{Op: "dial", Err: io.EOF}, context.Canceled} {
+		require.Equal(t, err, explain(err))
+	}
+}
+
+func TestADeadlineOfTheWorkerIsNotTakenForTheCallers(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded,
+		fmt.Errorf("read: %w", context.DeadlineExceeded),
+		&unreached{context.DeadlineExceeded},
+		errors.Join(serverError("READONLY"), context.DeadlineExceeded),
+	} {
+		got := explain(err)
+		require.EqualError(t, got, "timed out")
+		require.NotErrorIs(t, got, context.DeadlineExceeded)
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	_, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:1") // does not dial any more
+	require.Error(t, err)
+	require.NotErrorIs(t, explain(err), context.DeadlineExceeded)
+}
+
+func TestNoCommandIsSentAgainByTheClient(t *testing.T) {
+	var c redis.Cmder = answeredCall(acquireOp, "OK", nil)
+	require.True(t, c.NoRetry())
+}
+
+func TestTheCommandsOnTheWire(t *testing.T) {
+	ttl := 1500*time.Millisecond + 999*time.Microsecond
+	require.Equal(t, []any{"set", "orders", "me/x", "nx", "px", int64(1500)}, acquireArgs("orders", "me/x", ttl))
+	require.Equal(t, []any{"evalsha", renewScript.sha, 1, "orders", "me/x", int64(1500)}, renewArgs("orders", "me/x", ttl))
+	require.Equal(t, []any{"evalsha", releaseScript.sha, 1, "orders", "me/x"}, releaseArgs("orders", "me/x"))
+}
+
+func TestACallSendsTheArgumentsOfItsRoundOrDebt(t *testing.T) {
+	require.Equal(t, []any{"a"}, (&call{round: &round{args: []any{"a"}}}).args())
+	require.Equal(t, []any{"b"}, (&call{debt: &debt{args: []any{"b"}}}).args())
+}
+
+func TestEveryScriptIsCutOutOfItsSectionAloneWithoutComments(t *testing.T) {
+	for _, c := range []struct {
+		script     luaScript
+		has, lacks string
+	}{
+		{renewScript, "PEXPIRE", "'DEL'"},
+		{releaseScript, "'DEL'", "PEXPIRE"},
+	} {
+		require.Contains(t, c.script.body, c.has)
+		require.NotContains(t, c.script.body, c.lacks)
+		require.Equal(t, 1, strings.Count(c.script.body, "local value = redis.call('GET', KEYS[1])\n"))
+		require.True(t, strings.HasSuffix(c.script.body, "return 2\n") || strings.HasSuffix(c.script.body, "return 2"))
+		for line := range strings.Lines(c.script.body) {
+			require.NotRegexp(t, `^\s*(--.*)?\s*$`, line, "a line that only travels")
+			require.NotContains(t, line, "\r")
+		}
+	}
+}
+
+func TestTheNameOfAScriptIsTheSHA1OfWhatIsLoaded(t *testing.T) {
+	for _, s := range allScripts {
+		require.Equal(t, fmt.Sprintf("%x", sha1.Sum([]byte(s.body))), s.sha)
+		require.Len(t, s.sha, 40)
+	}
+}
+
+func TestEverySectionIsLoaded(t *testing.T) {
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^-- script: (.*)$`).FindAllStringSubmatch(scriptsLua, -1) {
+		names = append(names, m[1])
+	}
+	require.Len(t, allScripts, len(names))
+	for i, name := range names {
+		require.Equal(t, allScripts[i], script(name))
+	}
+	require.PanicsWithValue(t, "redlock: scripts.lua has no section nonsense", func() { script("nonsense") })
+	require.Panics(t, func() { script("rene") }, "the start of a name is not a name")
+}
