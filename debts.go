@@ -9,7 +9,8 @@ const maxDebts = 1 << 16
 // debt is a release that its node must still get: the fate of a command that set the token
 // is unknown, or the release itself did not arrive.
 type debt struct {
-	args    []any
+	key     any
+	token   any
 	expires instant // the key is gone by then …
 	late    bool    // … unless a cut-off command is still to arrive: then only payment ends the debt
 	due     instant // of a repetition

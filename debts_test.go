@@ -14,12 +14,12 @@ func second(n int) instant {
 	return clocksAt(time.Duration(n)*time.Second, time.Duration(n)*time.Second)
 }
 
-func debtOf(id int, expires instant) debt { return debt{args: []any{id}, expires: expires} }
+func debtOf(id int, expires instant) debt { return debt{key: id, expires: expires} }
 
 func idsOf(batch []*call) []int {
 	ids := []int{}
 	for _, c := range batch {
-		ids = append(ids, c.debt.args[0].(int))
+		ids = append(ids, c.debt.key.(int))
 	}
 	return ids
 }
@@ -39,7 +39,7 @@ func TestABatchTakesNoMoreDebtsThanItHasRoomFor(t *testing.T) {
 		l.owe(debtOf(id, second(10)))
 		l.repeat(debtOf(10+id, second(10)), second(1))
 	}
-	first := &call{debt: &debt{args: []any{-1}}}
+	first := &call{debt: &debt{key: -1}}
 	require.Equal(t, []int{-1, 0, 1}, idsOf(l.take([]*call{first}, second(2), 3)), "beside what is in it")
 	require.Equal(t, []int{2, 3, 4, 10}, idsOf(l.take(nil, second(2), 4)))
 	require.Empty(t, l.take(nil, second(2), 0))
@@ -211,10 +211,10 @@ func TestTheLedgerPaysWhatItsTwinPays(t *testing.T) {
 				d := twinDebt{id: ids, late: rapid.Bool().Draw(t, "late"), expires: now + rapid.IntRange(0, 8).Draw(t, "ttl")}
 				ids++
 				twin.add(d)
-				l.owe(debt{args: []any{d.id}, expires: second(d.expires), late: d.late})
+				l.owe(debt{key: d.id, expires: second(d.expires), late: d.late})
 			case "oweAgain":
 				twin.add(twinDebt{id: ids, again: true, due: now + 2})
-				l.repeat(debt{args: []any{ids}}, second(now+2))
+				l.repeat(debt{key: ids}, second(now+2))
 				ids++
 			case "wait":
 				now += rapid.IntRange(1, 4).Draw(t, "seconds")
@@ -225,7 +225,7 @@ func TestTheLedgerPaysWhatItsTwinPays(t *testing.T) {
 				got := l.take(nil, second(now), room)
 				require.Len(t, got, len(want))
 				for i, d := range want {
-					require.Equal(t, d.id, got[i].debt.args[0])
+					require.Equal(t, d.id, got[i].debt.key)
 					require.Equal(t, d.again, got[i].debt.again)
 				}
 				answered := rapid.Bool().Draw(t, "answered")

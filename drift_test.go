@@ -140,8 +140,8 @@ func TestTheEarlierOfTwoEndsLeavesNoMoreThanEither(t *testing.T) {
 // A lock whose clock is set by hand, over nodes without workers, so that nothing is sent.
 func lockOnHandSetClock(now *instant, ttl time.Duration) *Lock {
 	l := &Locker{
-		cfg: defaultConfig(), clock: func() instant { return *now },
-		quorum: majority(3), held: make(map[*Lock]struct{}),
+		panel: panel{quorum: majority(3), clock: func() instant { return *now }},
+		cfg:   defaultConfig(), held: make(map[*Lock]struct{}),
 	}
 	for range 3 {
 		l.nodes = append(l.nodes, newNode("a:1", nil, l.cfg.nodeTimeout, l.clock))

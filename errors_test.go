@@ -93,7 +93,7 @@ func TestTheClassOfAQuorumErrorIsThatOfItsOperation(t *testing.T) {
 			want error
 		}{{"rr", c.blocked}, {"ff", ErrNoQuorum}, {"rfg", ErrNoQuorum}, {"rfr", c.blocked}} {
 			r := deafRound(t, c.op, 3, nil)
-			r.launch(0)
+			r.launch()
 			for i, v := range []byte(votes.said) {
 				r.answer(i, votersAnswers[v])
 			}

@@ -126,7 +126,8 @@ func (k *Lock) tick() {
 	}
 	k.mu.Unlock()
 	if r != nil {
-		r.launch(k.locker.nodeTimeout(r.ttl))
+		r.launch()
+		r.expireAfter(k.locker.nodeTimeout(r.ttl))
 	}
 }
 
@@ -139,8 +140,25 @@ func (k *Lock) checkTime(now instant) {
 	if k.maxHold > 0 && k.holdEnd.left(now) <= k.locker.cfg.drift.allowance(k.ttl) {
 		why = fmt.Sprintf("its MaxHold of %v is over", k.maxHold)
 	}
-	k.finish(fmt.Errorf("redlock: %q: %w: %s", k.name, ErrLost, why))
+	k.finish(&endedError{key: k.name, class: ErrLost, why: why})
 }
+
+// endedError is how a lock ended; its text is made only when somebody reads it.
+type endedError struct {
+	key   string
+	class error
+	why   string
+}
+
+func (e *endedError) Error() string {
+	text := fmt.Sprintf("redlock: %q: %v", e.key, e.class)
+	if e.why != "" {
+		text += ": " + e.why
+	}
+	return text
+}
+
+func (e *endedError) Unwrap() error { return e.class }
 
 // finish ends the lock, once; the caller holds k.mu. Nothing is sent: what the token still
 // occupies is for Release to free, or for the ttl.
@@ -176,14 +194,14 @@ func (k *Lock) Release(context.Context) error {
 	}
 	k.released = true
 	k.checkTime(now)
-	k.finish(fmt.Errorf("redlock: %q: %w", k.name, ErrReleased))
-	r := k.newRound(releaseOp, releaseArgs(k.key, k.token), now, 0, nil)
+	k.finish(&endedError{key: k.name, class: ErrReleased})
+	r := k.newRound(releaseOp, nil, now, 0, nil)
 	overrun := now.since(k.until)
 	timeout := k.locker.nodeTimeout(k.ttl)
 	k.mu.Unlock()
 
-	r.launch(timeout)
-	<-r.decided
+	r.launch()
+	r.await(context.Background(), timeout)
 	switch ended := context.Cause(k.life); {
 	case errors.Is(ended, ErrLost):
 		return fmt.Errorf("%w; released %v after its validity", ended, round3(max(0, overrun)))

@@ -46,6 +46,9 @@ type node struct {
 
 	// The worker's own.
 	batch    []*call
+	releases []*call
+	commands []command
+	single   bool    // the server takes no command over several keys
 	failures int     // probes and batches in a row that did not reach the node
 	probeAt  instant // when down: the next probe
 	upSince  instant
@@ -163,37 +166,26 @@ func (n *node) nextDue(now instant) (time.Duration, bool) {
 	return n.ledger.nextDue(now)
 }
 
-// turn sends one batch: debts first, then what is queued.
+// turn sends one batch: debts and releases first, then what else is queued.
 func (n *node) turn() {
-	n.mu.Lock()
-	now := n.clock()
-	n.batch = n.ledger.take(n.batch[:0], now, maxBatch)
-	room := min(maxBatch-len(n.batch), len(n.queue))
-	n.batch = append(n.batch, n.queue[:room]...)
-	n.queue = slices.Delete(n.queue, 0, room)
-	n.busy, n.since = true, now
-	n.mu.Unlock()
-
-	n.batch = wanted(n.batch)
-	execErr := n.send(n.batch)
-
-	var fault error
-	for _, c := range n.batch {
-		if _, err := c.reply(execErr); err != nil && !isReply(err) {
-			fault = explain(err)
-			break
-		}
-	}
+	n.collect()
+	n.plan()
+	execErr := n.send()
+	fault := n.faultIn(execErr)
 	rejected := n.conclude(fault)
-	for i, c := range n.batch {
-		if c.round != nil {
-			c.round.answer(c.index, c.outcome(execErr))
-		} else {
-			n.settle(c, execErr)
+	for i := range n.commands {
+		c := &n.commands[i]
+		for j, call := range c.calls {
+			if call.round != nil {
+				call.round.answer(call.index, c.outcome(j, execErr))
+			} else {
+				n.settle(c, call.debt, execErr)
+			}
 		}
-		n.batch[i] = nil
 	}
 	reject(rejected, fault) // after the batch: a release among them must know that its acquire was cut off
+	clear(n.batch)
+	clear(n.commands)
 }
 
 func reject(calls []*call, why error) {
@@ -202,52 +194,16 @@ func reject(calls []*call, why error) {
 	}
 }
 
-// wanted drops the calls that must not be sent any more.
-func wanted(batch []*call) []*call {
-	kept := batch[:0]
-	for _, c := range batch {
-		if c.round == nil || c.round.take(c.index) {
-			kept = append(kept, c)
-		}
-	}
-	return kept
-}
-
-// send carries a batch in one round trip; a second one where the node has lost the scripts.
-func (n *node) send(batch []*call) error {
-	if len(batch) == 0 {
-		return nil
-	}
-	err := n.exchange(batch, nil)
-	var again []*call
-	for _, c := range batch {
-		if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
-			again = append(again, c)
-		}
-	}
-	if len(again) > 0 {
-		// An error of this exchange shows in the calls themselves: they have new commands.
-		if again := n.exchange(again, loadCommands()); again != nil && err == nil {
-			err = again
-		}
-	}
-	return err
-}
-
-// exchange sends first, then the batch, as one pipeline, and waits for all replies: no
-// longer than the node timeout with the clients that Open makes, as long as their settings
-// say with those given to New. The callers of the rounds do not wait for it.
-func (n *node) exchange(batch []*call, first []redis.Cmder) error {
-	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
-	defer cancel()
-	pipe := n.client.Pipeline()
-	_ = pipe.BatchProcess(ctx, first...) // only queues
-	for _, c := range batch {
-		c.Cmd = redis.NewCmd(ctx, c.args()...)
-		_ = pipe.Process(ctx, c)
-	}
-	_, err := pipe.Exec(ctx)
-	return err
+// collect takes debts that are due and queued calls into the batch.
+func (n *node) collect() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.clock()
+	n.batch = n.ledger.take(n.batch[:0], now, maxBatch)
+	room := min(maxBatch-len(n.batch), len(n.queue))
+	n.batch = append(n.batch, n.queue[:room]...)
+	n.queue = slices.Delete(n.queue, 0, room)
+	n.busy, n.since = true, now
 }
 
 // conclude ends the worker's stay in the client. With a fault it opens the breaker and
@@ -289,7 +245,7 @@ func (n *node) probe() {
 	n.mu.Unlock()
 
 	loads := loadCommands()
-	execErr := n.exchange(nil, loads)
+	execErr := n.exchange(loads...)
 	var fault error
 	if execErr != nil && (!isReply(execErr) || loads[0].Err() == nil) {
 		fault = explain(execErr)
@@ -313,30 +269,31 @@ func (n *node) settleUp() {
 	n.batch = n.ledger.takeAll(n.batch[:0])
 	n.mu.Unlock()
 	reject(queued, ErrClosed)
-	_ = n.send(n.batch) // what cannot be paid now lives out its ttl
+	n.plan()
+	_ = n.send() // what cannot be paid now lives out its ttl
 }
 
 // settle books the outcome of a debt.
-func (n *node) settle(c *call, execErr error) {
+func (n *node) settle(c *command, d *debt, execErr error) {
 	_, err := c.reply(execErr)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ledger.settle(*c.debt, err == nil || isReply(err), n.clock().add(n.timeout))
+	n.ledger.settle(*d, err == nil || isReply(err), n.clock().add(n.timeout))
 }
 
 // owe remembers a release that the node must still get.
-func (n *node) owe(args []any, expires instant, late bool) {
+func (n *node) owe(d debt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ledger.owe(debt{args: args, expires: expires, late: late})
+	n.ledger.owe(d)
 	n.rouse()
 }
 
 // oweAgain repeats a release after a node timeout: a command that was cut off may arrive
 // after the release that was meant to follow it.
-func (n *node) oweAgain(args []any) {
+func (n *node) oweAgain(d debt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ledger.repeat(debt{args: args}, n.clock().add(n.timeout))
+	n.ledger.repeat(d, n.clock().add(n.timeout))
 	n.rouse()
 }

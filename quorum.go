@@ -74,14 +74,20 @@ const (
 	present
 )
 
+// panel is the fixed set of nodes that vote.
+type panel struct {
+	nodes  []*node
+	quorum int
+	clock  func() instant
+	timers sync.Pool // of *time.Timer: they save most of what a round would allocate for its timeout
+}
+
 // claim is one token and what is known of it on every node. All rounds of a token share its
 // mutex, so what one round learns the next one acts on.
 type claim struct {
-	clock  func() instant
-	nodes  []*node
-	quorum int
-	key    any // as stored; key and token are boxed once for all commands
-	token  any
+	*panel
+	key   any // as stored; key and token are boxed once for all commands
+	token any
 
 	mu    sync.Mutex
 	ended bool          // no command that could set the token may leave a queue any more
@@ -99,7 +105,7 @@ type spot struct {
 type round struct {
 	claim *claim
 	op    *operation
-	args  []any
+	args  []any         // nil for a release, which the worker puts together with others
 	start instant       // read before the first send
 	ttl   time.Duration // asked for; 0 for a release
 	calls []call
@@ -114,7 +120,7 @@ type round struct {
 	verdict  verdict
 	tally    tally
 	cause    error
-	timer    *time.Timer
+	timer    *time.Timer // of a round that nobody awaits
 	ended    instant
 }
 
@@ -139,8 +145,8 @@ func (c *claim) newRound(op *operation, args []any, start instant, ttl time.Dura
 
 // launch hands the calls to the nodes' workers and never blocks on a node. The verdict waits
 // until all calls are queued: consequences of this round, such as an undo, must come after
-// them in every queue. With a timeout of 0 the round ends only by its votes.
-func (r *round) launch(timeout time.Duration) {
+// them in every queue.
+func (r *round) launch() {
 	for i := range r.calls {
 		if r.calls[i].vote != unheard {
 			continue
@@ -152,9 +158,6 @@ func (r *round) launch(timeout time.Duration) {
 	r.claim.mu.Lock()
 	r.launched = true
 	then := r.judge()
-	if r.verdict == pending && timeout > 0 {
-		r.timer = time.AfterFunc(timeout, func() { r.expire(timeout) })
-	}
 	r.claim.mu.Unlock()
 	then()
 }
@@ -193,9 +196,9 @@ func (r *round) answer(i int, a answer) {
 		s.late = r.ttl
 	case r.op.sets:
 	case a.vote == failed:
-		c.nodes[i].owe(r.args, r.start.add(c.ttl), s.late > 0)
+		c.nodes[i].owe(debt{key: c.key, token: c.token, expires: r.start.add(c.ttl), late: s.late > 0})
 	case s.late > 0:
-		c.nodes[i].oweAgain(r.args)
+		c.nodes[i].oweAgain(debt{key: c.key, token: c.token})
 	}
 	then := nothing
 	if r.verdict == pending {
@@ -252,18 +255,40 @@ func (r *round) expire(timeout time.Duration) {
 	then()
 }
 
-// await blocks until the round is decided, which the end of ctx does too. The verdict can be
-// read without the lock from then on.
-func (r *round) await(ctx context.Context) {
+// await blocks until the round is decided, which the timeout and the end of ctx do too. The
+// verdict can be read without the lock from then on.
+func (r *round) await(ctx context.Context, timeout time.Duration) {
+	timer, _ := r.claim.timers.Get().(*time.Timer)
+	if timer == nil {
+		timer = time.NewTimer(timeout)
+	} else {
+		timer.Reset(timeout)
+	}
 	select {
 	case <-r.decided:
-		return
+	case <-timer.C:
+		r.expire(timeout)
 	case <-ctx.Done():
+		r.giveUp(ctx.Err())
 	}
+	timer.Stop()
+	r.claim.timers.Put(timer)
+}
+
+// expireAfter is the timeout of a round that nobody awaits.
+func (r *round) expireAfter(timeout time.Duration) {
+	r.claim.mu.Lock()
+	defer r.claim.mu.Unlock()
+	if r.verdict == pending {
+		r.timer = time.AfterFunc(timeout, func() { r.expire(timeout) })
+	}
+}
+
+func (r *round) giveUp(cause error) {
 	r.claim.mu.Lock()
 	then := nothing
 	if r.verdict == pending {
-		then = r.decide(lost, ctx.Err())
+		then = r.decide(lost, cause)
 	}
 	r.claim.mu.Unlock()
 	then()

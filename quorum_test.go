@@ -221,7 +221,7 @@ func TestNodesNotHeardAreInNoCount(t *testing.T) {
 // deafRound is a round over nodes without workers: it gets the answers that a test gives.
 func deafRound(t *testing.T, op *operation, nodes int, settle func(*round) func()) *round {
 	t.Helper()
-	c := &claim{clock: systemClock, quorum: majority(nodes), ttl: time.Minute, spots: make([]spot, nodes)}
+	c := &claim{panel: &panel{clock: systemClock, quorum: majority(nodes)}, ttl: time.Minute, spots: make([]spot, nodes)}
 	for i := range nodes {
 		c.nodes = append(c.nodes, newNode(fmt.Sprintf("n%d:1", i), nil, time.Second, systemClock))
 	}
@@ -251,7 +251,7 @@ func TestTheErrorOfARoundHasTheSameClassInEveryOrderOfItsVotes(t *testing.T) {
 		}
 		settled := 0
 		r := deafRound(t, acquireOp, nodes, func(*round) func() { settled++; return nothing })
-		r.launch(0)
+		r.launch()
 		for i, v := range b {
 			r.answer(i, votersAnswers[v])
 		}
@@ -274,7 +274,7 @@ func TestTheErrorOfARoundHasTheSameClassInEveryOrderOfItsVotes(t *testing.T) {
 
 func TestAnswersAfterTheVerdictChangePlacesButNoVotes(t *testing.T) {
 	r := deafRound(t, acquireOp, 3, nil)
-	r.launch(0)
+	r.launch()
 	r.answer(0, votersAnswers['r'])
 	r.answer(1, votersAnswers['r'])
 	require.Equal(t, lost, r.verdict)
@@ -295,14 +295,14 @@ func TestNoVerdictBeforeAllCallsAreQueued(t *testing.T) {
 	}
 	require.Equal(t, pending, r.verdict)
 	require.False(t, settled)
-	r.launch(0)
+	r.launch()
 	require.Equal(t, won, r.verdict)
 	require.True(t, settled)
 }
 
 func TestNodesThatAreSilentAtTheTimeoutHaveFailed(t *testing.T) {
 	r := deafRound(t, acquireOp, 3, nil)
-	r.launch(0)
+	r.launch()
 	r.answer(0, votersAnswers['g'])
 	r.expire(200 * time.Millisecond)
 	<-r.decided
@@ -317,11 +317,11 @@ func TestNodesThatAreSilentAtTheTimeoutHaveFailed(t *testing.T) {
 
 func TestTheEndOfCtxEndsARoundWithoutAVote(t *testing.T) {
 	r := deafRound(t, renewOp, 3, nil)
-	r.launch(0)
+	r.launch()
 	r.answer(0, votersAnswers['r'])
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r.await(ctx)
+	r.await(ctx, time.Minute)
 	e := r.failure([]string{"orders"})
 	require.ErrorIs(t, e, context.Canceled)
 	require.ErrorIs(t, e, ErrNoQuorum)
@@ -335,12 +335,12 @@ func TestAReleaseGoesOnlyWhereTheTokenMayBe(t *testing.T) {
 	c := r.claim
 	c.spots[0].place, c.spots[1].place, c.spots[2].place = absent, maybe, present
 	r = c.newRound(releaseOp, nil, systemClock(), 0, nil)
-	r.launch(0)
+	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2, refused: 1}, r.tally)
 	require.Equal(t, []int{0, 1, 1}, []int{len(c.nodes[0].queue), len(c.nodes[1].queue), len(c.nodes[2].queue)})
 
 	r = c.newRound(renewOp, nil, systemClock(), 0, nil)
-	r.launch(0)
+	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2}, r.tally, "a renewal heals")
 	require.Len(t, c.nodes[0].queue, 1)
 }

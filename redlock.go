@@ -17,10 +17,8 @@ import (
 // Locker acquires locks on a quorum of the nodes it was made for. It is safe for concurrent
 // use; one per process and set of nodes is enough for any number of keys.
 type Locker struct {
-	cfg    config
-	clock  func() instant
-	nodes  []*node
-	quorum int
+	panel
+	cfg config
 
 	workers errgroup.Group  // one per node
 	own     []*redis.Client // made by Open, closed by Close
@@ -82,8 +80,8 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 
 func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	l := &Locker{
-		cfg: cfg, clock: systemClock, nodes: nodes, quorum: majority(len(nodes)),
-		own: own, done: make(chan struct{}), held: make(map[*Lock]struct{}),
+		panel: panel{nodes: nodes, quorum: majority(len(nodes)), clock: systemClock},
+		cfg:   cfg, own: own, done: make(chan struct{}), held: make(map[*Lock]struct{}),
 	}
 	for _, n := range nodes {
 		l.workers.Go(n.run)
@@ -240,8 +238,8 @@ func (l *Locker) attempt(ctx context.Context, q request) (*Lock, *QuorumError) {
 		return k.acquired(r, q)
 	})
 	k.mu.Unlock()
-	r.launch(l.nodeTimeout(q.ttl))
-	r.await(ctx)
+	r.launch()
+	r.await(ctx, l.nodeTimeout(q.ttl))
 	if r.verdict == won {
 		return k, nil
 	}
@@ -259,7 +257,7 @@ func (l *Locker) notAsked(q request, cause error) *QuorumError {
 func (l *Locker) newLock(q request) *Lock {
 	return &Lock{
 		claim: claim{
-			clock: l.clock, nodes: l.nodes, quorum: l.quorum, spots: make([]spot, len(l.nodes)),
+			panel: &l.panel, spots: make([]spot, len(l.nodes)),
 			key: l.cfg.prefix + q.key, token: newToken(q.owner), ttl: q.ttl,
 		},
 		locker: l, name: q.key, owner: q.owner, maxHold: q.maxHold,
@@ -303,8 +301,8 @@ func (k *Lock) acquired(r *round, q request) func() {
 // it, and no ctx ends it.
 func (k *Lock) undo(now instant) func() {
 	k.ended = true
-	r := k.newRound(releaseOp, releaseArgs(k.key, k.token), now, 0, nil)
-	return func() { r.launch(0) }
+	r := k.newRound(releaseOp, nil, now, 0, nil)
+	return r.launch
 }
 
 func (l *Locker) nodeTimeout(ttl time.Duration) time.Duration {

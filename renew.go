@@ -37,8 +37,8 @@ func (k *Lock) Renew(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	r.launch(k.locker.nodeTimeout(r.ttl))
-	r.await(ctx)
+	r.launch()
+	r.await(ctx, k.locker.nodeTimeout(r.ttl))
 	if r.verdict == won {
 		return nil
 	}

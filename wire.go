@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -70,48 +71,58 @@ func renewArgs(key, token any, ttl time.Duration) []any {
 	return []any{"evalsha", renewScript.sha, 1, key, token, ttl.Milliseconds()}
 }
 
-func releaseArgs(key, token any) []any {
-	return []any{"evalsha", releaseScript.sha, 1, key, token}
-}
-
-// call is one command on its way to one node. Its round is nil where the worker itself
-// wants something: a debt to pay, a script to load.
-type call struct {
-	*redis.Cmd // made by the worker just before it sends
-
-	round *round
-	index int
-	vote  vote  // guarded by the round's claim.mu, as is err
-	err   error // why not, for a vote other than granted
-
-	debt *debt
-}
-
-func (c *call) args() []any {
-	if c.debt != nil {
-		return c.debt.args
+// releaseArgs carries many releases in one command: a script call costs a server about as
+// much as the two or three commands inside it.
+func releaseArgs(calls []*call) []any {
+	args := make([]any, 3+2*len(calls))
+	args[0], args[1], args[2] = "evalsha", releaseScript.sha, len(calls)
+	for i, c := range calls {
+		args[3+i], args[3+len(calls)+i] = c.target()
 	}
-	return c.round.args
+	return args
+}
+
+// command is what travels as one Redis command: one call, or several releases.
+type command struct {
+	*redis.Cmd
+	calls []*call
+	args  []any
 }
 
 // NoRetry keeps the client library from sending a command again after a lost reply: the
 // second SET NX would meet the first one's key and read as a refusal by another holder.
-func (c *call) NoRetry() bool { return true }
+func (c *command) NoRetry() bool { return true }
 
-// outcome reads the reply of a call that was in a pipeline which ended with execErr.
-func (c *call) outcome(execErr error) answer {
+// outcome reads what call i of the command came to, in a pipeline that ended with execErr.
+func (c *command) outcome(i int, execErr error) answer {
 	reply, err := c.reply(execErr)
 	if err != nil {
 		return answer{vote: failed, place: maybe, err: explain(err), unanswered: !isReply(err)}
 	}
-	if a, ok := c.round.op.read(reply); ok {
+	op := c.calls[i].op()
+	if op == releaseOp {
+		results, _ := reply.([]any)
+		if len(results) != len(c.calls) {
+			return unexpected(op, reply)
+		}
+		reply = results[i]
+	}
+	if a, ok := op.read(reply); ok {
 		return a
 	}
-	return answer{vote: failed, place: maybe, err: fmt.Errorf("unexpected reply %T to %s", reply, c.round.op.name)}
+	return unexpected(op, reply)
+}
+
+// unexpected is the answer of a node that says what we do not know, or of a script that passes
+// on an error's text.
+func unexpected(op *operation, reply any) answer {
+	text := fmt.Sprint(reply)
+	err := fmt.Errorf("unexpected reply %.100q to %s", text, op.name)
+	return answer{vote: failed, place: maybe, err: advised(err, text)}
 }
 
 // reply returns what the node answered; a null reply is nil without error.
-func (c *call) reply(execErr error) (any, error) {
+func (c *command) reply(execErr error) (any, error) {
 	reply, err := c.Result()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -164,8 +175,15 @@ func explain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("timed out")
 	}
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		return advised(err, strings.TrimPrefix(reply.Error(), "ERR ")) // Kvrocks adds that
+	}
+	return err
+}
+
+func advised(err error, text string) error {
 	for _, a := range advice {
-		if redis.HasErrorPrefix(err, a.prefix) {
+		if strings.HasPrefix(text, a.prefix) {
 			return fmt.Errorf("%w (%s)", err, a.text)
 		}
 	}

@@ -21,9 +21,9 @@ type process struct {
 	err    error         // how it ended; to be read after exited
 }
 
-// startProcess starts the program. One goroutine starts it, waits for it and keeps its thread all that
+// startProcess starts the program, with the environment added to our own. One goroutine starts it, waits for it and keeps its thread all that
 // time: on Linux the child's death signal hangs on the thread that started it, and Go ends threads as it likes.
-func startProcess(binary string, args []string) (*process, error) {
+func startProcess(binary string, args, environment []string) (*process, error) {
 	p := &process{
 		cmd:    exec.Command(binary, args...),
 		output: new(tail),
@@ -31,6 +31,7 @@ func startProcess(binary string, args []string) (*process, error) {
 	}
 	p.cmd.Stdout = p.output
 	p.cmd.Stderr = p.output
+	p.cmd.Env = append(os.Environ(), environment...)
 	p.cmd.SysProcAttr = processAttributes()
 	started := make(chan error)
 	go func() {

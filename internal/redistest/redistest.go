@@ -1,6 +1,9 @@
 // Package redistest runs real redis-server processes found on PATH, for tests and for the benchmark tool.
 //
-// The servers listen on 127.0.0.1 alone, keep nothing on disk and can be paused, killed and restarted.
+// The servers listen on 127.0.0.1 alone, keep nothing on disk unless args say so, and can be paused, killed
+// and restarted, with or without what they kept. StartSkewable gives them clocks that run wrong on demand,
+// NewProxy puts a bad network in front of one. What was done to a server or a proxy is told by its String.
+//
 // Whoever starts them stops them; on Linux they also die with the process that started them, even
 // where that one is killed or ends by os.Exit, as a test binary does at its time limit.
 package redistest
@@ -25,6 +28,10 @@ const requireServers = "REDLOCK_REQUIRE_SERVERS"
 // error that carries what the server printed. After an error nothing is left running. The args are
 // appended to each command line, so that they win over the defaults.
 func Start(n int, args ...string) ([]*Server, error) {
+	return start(n, false, args)
+}
+
+func start(n int, skewable bool, args []string) ([]*Server, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("redistest: cannot start %d servers, at least 1", n)
 	}
@@ -36,7 +43,7 @@ func Start(n int, args ...string) ([]*Server, error) {
 	var group errgroup.Group
 	for i := range servers {
 		group.Go(func() error {
-			server, err := startServer(binary, args)
+			server, err := startServer(binary, skewable, args)
 			servers[i] = server
 			return err
 		})
@@ -58,11 +65,16 @@ func StopAll(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
-// ForTest starts n servers that are stopped when the test ends. Without a redis-server on PATH it skips
-// the test, or fails it where REDLOCK_REQUIRE_SERVERS=1.
+// ForTest starts n servers that are stopped when the test ends; if it failed, its log tells what was done to
+// them. Without a redis-server on PATH it skips the test, or fails it where REDLOCK_REQUIRE_SERVERS=1.
 func ForTest(tb testing.TB, n int, args ...string) []*Server {
 	tb.Helper()
 	servers, err := Start(n, args...)
+	return forTest(tb, servers, err)
+}
+
+func forTest(tb testing.TB, servers []*Server, err error) []*Server {
+	tb.Helper()
 	if errors.Is(err, ErrNoServer) && os.Getenv(requireServers) != "1" {
 		tb.Skipf("needs real servers: %v", err)
 	}
@@ -70,6 +82,11 @@ func ForTest(tb testing.TB, n int, args ...string) []*Server {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
+		if tb.Failed() {
+			for _, server := range servers {
+				tb.Log(server)
+			}
+		}
 		if err := StopAll(servers); err != nil {
 			tb.Error(err)
 		}

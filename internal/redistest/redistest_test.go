@@ -11,15 +11,21 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(&logging.VoidLogger{}) // tests fail dials on purpose
+	goleak.VerifyTestMain(m)
+}
 
-func client(t *testing.T, s *Server) *redis.Client {
-	options, err := redis.ParseURL(s.URL())
+func client(t *testing.T, s *Server) *redis.Client { return dial(t, s.URL()) }
+
+func dial(t *testing.T, url string) *redis.Client {
+	options, err := redis.ParseURL(url)
 	require.NoError(t, err)
 	options.MaxRetries = -1
 	options.DialerRetries = 1

@@ -7,33 +7,33 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 const (
-	readyLimit = 10 * time.Second     // for a server to answer after its start
-	pollEvery  = 5 * time.Millisecond // between two looks at a starting server
-	pingLimit  = 1 * time.Second      // for one answer to one look
-	portTries  = 20                   // ports tried for one server
-	firstPort  = 16384                // below every platform's ports for outgoing connections:
-	lastPort   = 32767                // see freePort
+	portTries = 20    // ports tried for one server
+	firstPort = 16384 // below every platform's ports for outgoing connections:
+	lastPort  = 32767 // see freePort
 )
 
+var errStopped = errors.New("it was stopped for good")
+
 // Server is one redis-server process with an address of its own, which stays the same over Kill and
-// Restart. It is safe for concurrent use: one operation at a time, in the order they come.
+// Restart. It is safe for concurrent use: one operation at a time, in the order they come. Every
+// operation's error names it and the server.
 type Server struct {
 	binary string
 	args   []string
 	addr   string
 	dir    string
+	clock  *clock // nil where it keeps the machine's time
 
 	ops     sync.Mutex // held for the whole of an operation; guards stopped
 	stopped bool
 
 	process atomic.Pointer[process] // replaced by Restart, nil while none runs
+	history history
 }
 
 // Addr returns host:port.
@@ -41,6 +41,11 @@ func (s *Server) Addr() string { return s.addr }
 
 // URL returns the redis:// URL.
 func (s *Server) URL() string { return "redis://" + s.addr }
+
+// String names the server and tells what was done to it and when, with the errors that this met.
+func (s *Server) String() string {
+	return fmt.Sprintf("server %s: %s", s.addr, &s.history)
+}
 
 // PID returns the process id, or 0 while no process runs.
 func (s *Server) PID() int {
@@ -67,17 +72,17 @@ func (s *Server) signal(verb string, send func(*os.Process) error) error {
 	defer s.ops.Unlock()
 	p := s.process.Load()
 	if p == nil || !p.running() {
-		return s.wrap(verb, errors.New("it does not run"))
+		return s.done(verb, errors.New("it does not run"))
 	}
-	return s.wrap(verb, send(p.cmd.Process))
+	return s.done(verb, send(p.cmd.Process))
 }
 
-// Kill ends the process at once, paused or not, and waits for its end; all its keys are lost. Killing a
-// server that does not run does nothing.
+// Kill ends the process at once, paused or not, and waits for its end; keys that it does not keep on
+// disk are lost. Killing a server that does not run does nothing.
 func (s *Server) Kill() error {
 	s.ops.Lock()
 	defer s.ops.Unlock()
-	return s.wrap("kill", s.kill())
+	return s.done("kill", s.kill())
 }
 
 func (s *Server) kill() error {
@@ -92,19 +97,6 @@ func (s *Server) kill() error {
 	return nil
 }
 
-// Restart starts a killed server again on the same port, without any keys, and waits until it answers.
-func (s *Server) Restart() error {
-	s.ops.Lock()
-	defer s.ops.Unlock()
-	if s.stopped {
-		return s.wrap("restart", errors.New("it was stopped for good"))
-	}
-	if p := s.process.Load(); p != nil && p.running() {
-		return s.wrap("restart", errors.New("it still runs, kill it first"))
-	}
-	return s.wrap("restart", s.start())
-}
-
 // Stop ends the process, paused or not, and removes its directory. A second call does nothing.
 func (s *Server) Stop() error {
 	s.ops.Lock()
@@ -113,22 +105,29 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	if err := s.kill(); err != nil {
-		return s.wrap("stop", err)
+		return s.done("stop", err)
 	}
 	s.stopped = true
-	return s.wrap("stop", os.RemoveAll(s.dir))
+	err := os.RemoveAll(s.dir)
+	if s.clock != nil {
+		err = errors.Join(err, s.clock.close())
+	}
+	return s.done("stop", err)
 }
 
-func (s *Server) wrap(verb string, err error) error {
+// done notes an operation and names it in its error.
+func (s *Server) done(operation string, err error) error {
 	if err == nil {
+		s.history.note(operation)
 		return nil
 	}
-	return fmt.Errorf("redistest: %s %s: %w", verb, s.addr, err)
+	s.history.note(fmt.Sprintf("%s: %v", operation, err))
+	return fmt.Errorf("redistest: %s %s: %w", operation, s.addr, err)
 }
 
 // startServer starts a server on a port of its own choice, and on another one if that was taken before
 // the server got to it.
-func startServer(binary string, args []string) (*Server, error) {
+func startServer(binary string, skewable bool, args []string) (*Server, error) {
 	for try := 1; ; try++ {
 		port, err := freePort()
 		if err != nil {
@@ -139,11 +138,17 @@ func startServer(binary string, args []string) (*Server, error) {
 			return nil, fmt.Errorf("redistest: a directory for the server: %w", err)
 		}
 		server := &Server{binary: binary, args: args, addr: address(port), dir: dir}
-		err = server.start()
+		if skewable {
+			server.clock, err = newClock()
+		}
+		if err == nil {
+			err = server.start()
+		}
+		err = server.done("start", err)
 		if err == nil {
 			return server, nil
 		}
-		err = errors.Join(server.wrap("start", err), server.Stop())
+		err = errors.Join(err, server.Stop())
 		if try == portTries || !errors.Is(err, errPortTaken) {
 			return nil, err
 		}
@@ -156,76 +161,27 @@ func (s *Server) start() error {
 	if err != nil {
 		return err
 	}
-	arguments := append([]string{
+	arguments := []string{
 		"--bind", "127.0.0.1", "--port", port, "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
-	}, s.args...)
-	p, err := startProcess(s.binary, arguments)
+	}
+	var environment []string
+	if s.clock != nil {
+		arguments = append(arguments, s.clock.args()...)
+		environment = s.clock.environment()
+	}
+	p, err := startProcess(s.binary, append(arguments, s.args...), environment)
 	if err != nil {
 		return err
 	}
-	if err := awaitReady(p, s.addr); err != nil {
+	err = awaitReady(p, s.addr)
+	if err == nil && s.clock != nil {
+		err = s.clock.readBy(p.pid())
+	}
+	if err != nil {
 		return errors.Join(err, p.kill())
 	}
 	s.process.Store(p)
-	return nil
-}
-
-func awaitReady(p *process, addr string) error {
-	limit := time.NewTimer(readyLimit)
-	defer limit.Stop()
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for {
-		last := probe(addr, p.pid())
-		if last == nil {
-			return nil
-		}
-		select {
-		case <-p.exited:
-			return p.failure()
-		case <-limit.C:
-			return fmt.Errorf("no answer within %v: %w%s", readyLimit, last, p.output.quoted())
-		case <-poll.C:
-		}
-	}
-}
-
-// probe asks who listens at addr. A bare PING is not enough: had another server taken the port first, it
-// would answer while ours is still on its way to fail.
-func probe(addr string, pid int) error {
-	conn, err := net.DialTimeout("tcp", addr, pingLimit)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(pingLimit)); err != nil {
-		return err
-	}
-	if _, err := conn.Write([]byte("PING\r\nINFO server\r\nQUIT\r\n")); err != nil {
-		return err
-	}
-	var answer strings.Builder
-	buffer := make([]byte, 4096)
-	for {
-		n, err := conn.Read(buffer)
-		answer.Write(buffer[:n])
-		if err != nil {
-			break // QUIT ends the connection: all there is to read has been read
-		}
-	}
-	return judge(answer.String(), pid)
-}
-
-func judge(answer string, pid int) error {
-	switch {
-	case strings.HasPrefix(answer, "-NOAUTH"):
-		return nil // started with a password by the caller's args: it is up, and says no more than that
-	case !strings.HasPrefix(answer, "+PONG"):
-		return fmt.Errorf("answered PING with %.100q", answer)
-	case !strings.Contains(answer, "process_id:"+strconv.Itoa(pid)+"\r\n"):
-		return fmt.Errorf("another server answers there")
-	}
 	return nil
 }
 

@@ -1,0 +1,135 @@
+package redlock
+
+import (
+	"context"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// call is one command of a round, or one debt, on its way to one node.
+type call struct {
+	round *round // nil for a debt
+	index int
+	vote  vote  // guarded by the round's claim.mu, as is err
+	err   error // why not, for a vote other than granted
+
+	debt *debt
+}
+
+func (c *call) op() *operation {
+	if c.debt != nil {
+		return releaseOp
+	}
+	return c.round.op
+}
+
+func (c *call) target() (key, token any) {
+	if c.debt != nil {
+		return c.debt.key, c.debt.token
+	}
+	return c.round.claim.key, c.round.claim.token
+}
+
+// plan turns the batch into commands: the releases first, all in one, then the others that are
+// still wanted. Releases may overtake the other calls: a token whose release is queued has
+// ended, so what would have set it is dropped here, and other tokens only gain by it.
+func (n *node) plan() {
+	n.releases, n.commands = n.releases[:0], n.commands[:0]
+	for _, c := range n.batch {
+		if c.op() == releaseOp {
+			n.releases = append(n.releases, c)
+		}
+	}
+	if n.single {
+		n.separate()
+	} else if len(n.releases) > 0 {
+		n.commands = append(n.commands, command{calls: n.releases, args: releaseArgs(n.releases)})
+	}
+	for i, c := range n.batch {
+		if c.op() != releaseOp && c.round.take(c.index) {
+			n.commands = append(n.commands, command{calls: n.batch[i : i+1], args: c.round.args})
+		}
+	}
+}
+
+// separate makes a command of each release.
+func (n *node) separate() {
+	for i := range n.releases {
+		one := n.releases[i : i+1]
+		n.commands = append(n.commands, command{calls: one, args: releaseArgs(one)})
+	}
+}
+
+// send carries the commands in one round trip; in a second one what needs it: commands whose
+// script the node has lost, and releases that it does not take together.
+func (n *node) send() error {
+	if len(n.commands) == 0 {
+		return nil
+	}
+	execErr := n.exchange(fresh(n.commands)...)
+	if first := &n.commands[0]; len(first.calls) > 1 && refusedTogether(first.Err()) {
+		n.single = true
+		n.commands = n.commands[1:]
+		others := len(n.commands)
+		n.separate()
+		if err := n.exchange(fresh(n.commands[others:])...); err != nil {
+			execErr = err
+		}
+	}
+	if unknown := unknownScripts(n.commands); len(unknown) > 0 {
+		if err := n.exchange(append(loadCommands(), unknown...)...); err != nil {
+			execErr = err // the one that matters to commands that now have no reply
+		}
+	}
+	return execErr
+}
+
+// fresh gives the commands what the client library sends and fills.
+func fresh(commands []command) []redis.Cmder {
+	wire := make([]redis.Cmder, len(commands))
+	for i := range commands {
+		commands[i].Cmd = redis.NewCmd(context.Background(), commands[i].args...)
+		wire[i] = &commands[i]
+	}
+	return wire
+}
+
+// unknownScripts returns, fresh, the commands whose script the node does not have.
+func unknownScripts(commands []command) (unknown []redis.Cmder) {
+	for i := range commands {
+		if err := commands[i].Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			unknown = append(unknown, fresh(commands[i:i+1])...)
+		}
+	}
+	return unknown
+}
+
+// refusedTogether reports whether a server may have refused several keys for being several:
+// because they belong to different slots, or because the right to one of them is missing.
+func refusedTogether(err error) bool {
+	return err != nil && isReply(err) && (redis.HasErrorPrefix(err, "CROSSSLOT") ||
+		redis.HasErrorPrefix(err, "NOPERM") || strings.HasPrefix(err.Error(), "ERR "))
+}
+
+// faultIn returns why the batch did not reach the node, nil if it did.
+func (n *node) faultIn(execErr error) error {
+	for i := range n.commands {
+		if _, err := n.commands[i].reply(execErr); err != nil && !isReply(err) {
+			return explain(err)
+		}
+	}
+	return nil
+}
+
+// exchange sends commands as one pipeline and waits for all replies: no longer than the node
+// timeout with the clients that Open makes, as long as their settings say with those given
+// to New. The callers of the rounds do not wait for it.
+func (n *node) exchange(commands ...redis.Cmder) error {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	pipe := n.client.Pipeline()
+	_ = pipe.BatchProcess(ctx, commands...) // only queues
+	_, err := pipe.Exec(ctx)
+	return err
+}
