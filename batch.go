@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -122,12 +123,25 @@ func (n *node) faultIn(execErr error) error {
 	return nil
 }
 
+// deadline is a context that has one and never ends, for clients that turn it into the
+// deadline of a connection: a timer for each batch would cost more than the rest of it.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
+
 // exchange sends commands as one pipeline and waits for all replies: no longer than the node
 // timeout with the clients that Open makes, as long as their settings say with those given
 // to New. The callers of the rounds do not wait for it.
 func (n *node) exchange(commands ...redis.Cmder) error {
-	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
-	defer cancel()
+	var ctx context.Context = deadline{context.Background(), time.Now().Add(n.timeout)}
+	if !n.own { // their clients may look at nothing but Done
+		limited, cancel := context.WithTimeout(ctx, n.timeout)
+		defer cancel()
+		ctx = limited
+	}
 	pipe := n.client.Pipeline()
 	_ = pipe.BatchProcess(ctx, commands...) // only queues
 	_, err := pipe.Exec(ctx)

@@ -288,6 +288,7 @@ func (w *world) open(opts ...Option) *Locker {
 		o := tuned(&redis.Options{Addr: f.addr, Dialer: f.dial}, cfg.nodeTimeout)
 		clients[i] = redis.NewClient(o)
 		nodes[i] = newNode(f.addr, clients[i], cfg.nodeTimeout, systemClock)
+		nodes[i].own = true
 	}
 	l := start(cfg, nodes, clients)
 	w.t.Cleanup(func() {

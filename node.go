@@ -30,6 +30,7 @@ type pipeliner interface {
 type node struct {
 	name    string
 	client  pipeliner
+	own     bool // the client is one of Open's
 	timeout time.Duration
 	clock   func() instant
 	wake    chan struct{} // 1 place; filled when an idle worker gets something to do

@@ -53,6 +53,7 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	for i, o := range clientOptions {
 		clients[i] = redis.NewClient(o)
 		nodes[i] = newNode(o.Addr, clients[i], cfg.nodeTimeout, systemClock)
+		nodes[i].own = true
 	}
 	return start(cfg, nodes, clients), nil
 }

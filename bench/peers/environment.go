@@ -29,6 +29,7 @@ func (b *bench) printEnvironment(ctx context.Context) error {
 	fmt.Fprintf(b.out, "date: %s\n", time.Now().Format(time.RFC3339))
 	fmt.Fprintf(b.out, "machine: %s/%s, %d CPUs (GOMAXPROCS %d), shared by the callers and the servers\n",
 		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.GOMAXPROCS(0))
+	fmt.Fprintf(b.out, "load average before the first measurement: %s\n", loadAverage())
 	fmt.Fprintf(b.out, "versions: %s; redis-server %s, %d of them on loopback, no persistence\n",
 		strings.Join(append([]string{runtime.Version()}, moduleVersions()...), ", "), version, b.cfg.nodes)
 	fmt.Fprintf(b.out, "workload: every caller acquires and releases a new key per cycle, ttl %v, one after the other\n", ttl)
@@ -40,6 +41,16 @@ func (b *bench) printEnvironment(ctx context.Context) error {
 		fmt.Fprintf(b.out, "  %s: %s\n", lib.name, lib.given)
 	}
 	return nil
+}
+
+// loadAverage shows a reader who else was at work on the machine. Linux only.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	fields := strings.Fields(string(text))
+	return strings.Join(fields[:min(3, len(fields))], " ")
 }
 
 // gogc is the setting of the environment; it decides how much an allocation costs.
