@@ -33,6 +33,10 @@ func (t instant) since(u instant) time.Duration {
 	return max(t.at.Sub(u.at), t.wall-u.wall)
 }
 
+// ago returns how long ago u was at least, at t. The monotonic clock can fall behind, in a
+// suspended machine, but never run ahead.
+func (t instant) ago(u instant) time.Duration { return t.at.Sub(u.at) }
+
 // left returns the time from now to t, by the clock that leaves less of it.
 func (t instant) left(now instant) time.Duration { return -now.since(t) }
 

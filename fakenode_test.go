@@ -31,7 +31,10 @@ type fakeNode struct {
 	seen    []string // commands executed, as "SET key token …"
 	veto    func(command string) string
 	dials   int
+	starts  int
 	conns   []net.Conn
+	runID   string    // told by INFO server, new after each start; "" makes INFO unknown
+	started time.Time // told as uptime
 
 	carriers sync.WaitGroup
 }
@@ -48,6 +51,7 @@ func newFakeNode(t testing.TB, i int) *fakeNode {
 	f.up.delay = time.Duration(100_000+i*1_009) * time.Nanosecond
 	f.down.delay = time.Duration(100_000+i*2_003) * time.Nanosecond
 	f.start()
+	f.started = f.started.Add(-30 * 24 * time.Hour) // long before any test's ttl
 	return f
 }
 
@@ -60,6 +64,9 @@ func (f *fakeNode) start() {
 	m.Server().SetPreHook(f.hook)
 	f.mu.Lock()
 	f.server = m
+	f.starts++
+	f.runID = fmt.Sprintf("%s-run-%d", f.addr, f.starts)
+	f.started = time.Now()
 	f.mu.Unlock()
 }
 
@@ -67,8 +74,12 @@ func (f *fakeNode) hook(c *server.Peer, cmd string, args ...string) bool {
 	command := strings.Join(append([]string{strings.ToUpper(cmd)}, args...), " ")
 	f.mu.Lock()
 	f.seen = append(f.seen, command)
-	veto := f.veto
+	veto, runID, uptime := f.veto, f.runID, time.Since(f.started)
 	f.mu.Unlock()
+	if strings.EqualFold(command, "INFO server") && runID != "" {
+		c.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n", runID, int(uptime.Seconds())))
+		return true
+	}
 	if veto != nil {
 		if reply := veto(command); reply != "" {
 			c.WriteError(reply)
@@ -277,8 +288,17 @@ func inWorld(t *testing.T, n int, test func(t *testing.T, w *world)) {
 	})
 }
 
-// open makes a locker as Open does, over in-memory connections.
+// open makes a locker and lets it meet its nodes.
 func (w *world) open(opts ...Option) *Locker {
+	w.t.Helper()
+	l := w.openNow(opts...)
+	synctest.Wait()
+	time.Sleep(3 * time.Millisecond)
+	return l
+}
+
+// openNow makes a locker as Open does, over in-memory connections.
+func (w *world) openNow(opts ...Option) *Locker {
 	w.t.Helper()
 	cfg, err := newConfig(opts)
 	require.NoError(w.t, err)
@@ -286,9 +306,7 @@ func (w *world) open(opts ...Option) *Locker {
 	clients := make([]*redis.Client, len(w.nodes))
 	for i, f := range w.nodes {
 		o := tuned(&redis.Options{Addr: f.addr, Dialer: f.dial}, cfg.nodeTimeout)
-		clients[i] = redis.NewClient(o)
-		nodes[i] = newNode(f.addr, clients[i], cfg.nodeTimeout, systemClock)
-		nodes[i].own = true
+		nodes[i], clients[i] = openNode(o, cfg.nodeTimeout)
 	}
 	l := start(cfg, nodes, clients)
 	w.t.Cleanup(func() {
@@ -297,8 +315,6 @@ func (w *world) open(opts ...Option) *Locker {
 		}
 		_ = l.Close()
 	})
-	synctest.Wait()
-	time.Sleep(2 * time.Millisecond) // the workers have connected
 	return l
 }
 

@@ -137,7 +137,7 @@ func (k *Lock) checkTime(now instant) {
 		return
 	}
 	why := "its validity ran out"
-	if k.maxHold > 0 && k.holdEnd.left(now) <= k.locker.cfg.drift.allowance(k.ttl) {
+	if k.maxHold > 0 && k.holdEnd.left(now) <= k.drift.allowance(k.ttl) {
 		why = fmt.Sprintf("its MaxHold of %v is over", k.maxHold)
 	}
 	k.finish(&endedError{key: k.name, class: ErrLost, why: why})

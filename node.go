@@ -2,11 +2,13 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,6 +35,9 @@ type node struct {
 	own     bool // the client is one of Open's
 	timeout time.Duration
 	clock   func() instant
+	guard   *guard
+	index   int           // among the nodes
+	dials   atomic.Uint64 // connections made, counted by the client's dialer or hook
 	wake    chan struct{} // 1 place; filled when an idle worker gets something to do
 	exited  chan struct{} // closed by the worker as its last act
 
@@ -50,16 +55,19 @@ type node struct {
 	releases []*call
 	commands []command
 	single   bool    // the server takes no command over several keys
+	met      uint64  // the number of dials at which the node last told who it is
 	failures int     // probes and batches in a row that did not reach the node
 	probeAt  instant // when down: the next probe
 	upSince  instant
 }
 
 func newNode(name string, client pipeliner, timeout time.Duration, clock func() instant) *node {
-	return &node{
+	n := &node{
 		name: name, client: client, timeout: timeout, clock: clock,
 		wake: make(chan struct{}, 1), exited: make(chan struct{}),
 	}
+	n.dials.Store(1) // unlike met: clients that count nothing are asked once all the same
+	return n
 }
 
 // submit queues a call, or says why the node cannot take it: it is down, or its worker has
@@ -102,6 +110,7 @@ func (n *node) run() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	n.probe()
+	n.guard.introduced()
 	for n.await(timer) {
 		// Let the other callers, and the other calls of the same round, queue up first:
 		// one yield made the batches large enough for a third more throughput.
@@ -173,20 +182,82 @@ func (n *node) turn() {
 	n.plan()
 	execErr := n.send()
 	fault := n.faultIn(execErr)
-	rejected := n.conclude(fault)
-	for i := range n.commands {
-		c := &n.commands[i]
-		for j, call := range c.calls {
-			if call.round != nil {
-				call.round.answer(call.index, c.outcome(j, execErr))
-			} else {
-				n.settle(c, call.debt, execErr)
-			}
-		}
+	if fault == nil {
+		fault = n.identify()
 	}
+	rejected := n.conclude(fault)
+	n.deliver(execErr)
 	reject(rejected, fault) // after the batch: a release among them must know that its acquire was cut off
 	clear(n.batch)
 	clear(n.commands)
+}
+
+// deliver hands each call its answer. Grants of a node that may have forgotten keys become
+// failures; the token that they left is known to be there.
+func (n *node) deliver(execErr error) {
+	known := n.dials.Load() == n.met
+	for i := range n.commands {
+		c := &n.commands[i]
+		for j, call := range c.calls {
+			switch {
+			case call.round == nil:
+				n.settle(c, call.debt, execErr)
+			case call.round.op == acquireOp:
+				a := c.outcome(j, execErr)
+				if a.vote == granted && !known {
+					a.vote, a.err = failed, errors.New("connected anew, and has not told whether it restarted")
+				}
+				n.vouch(call, a)
+			default:
+				call.round.answer(call.index, c.outcome(j, execErr))
+			}
+		}
+	}
+}
+
+// vouch answers an acquire call once it is clear whether its grant may count.
+func (n *node) vouch(c *call, a answer) {
+	if a.vote == granted {
+		switch doubt := n.guard.withheld(n.guard.identity(n.index), c.round.ttl, n.clock()); {
+		case doubt == nil:
+		case doubt == errStrangers && n.guard.postpone(func() { n.vouch(c, a) }):
+			return
+		case doubt == errStrangers: // met in this very moment
+			n.vouch(c, a)
+			return
+		default:
+			a.vote, a.err = failed, doubt
+		}
+	}
+	c.round.answer(c.index, a)
+}
+
+// identify asks the node who it is if a connection was made since it last told; the error
+// is that of a node which cannot be reached. A pool replaces connections without a word, so
+// this comes after the batch and before its grants count: the server that executed it is the
+// one that answers, or one started later still.
+func (n *node) identify() error {
+	for range 3 {
+		dials := n.dials.Load()
+		if dials == n.met {
+			return nil
+		}
+		info := redis.NewCmd(context.Background(), "info", "server")
+		execErr := n.exchange(info)
+		text, err := (&command{Cmd: info}).reply(execErr)
+		switch {
+		case err == nil:
+			server, _ := text.(string)
+			runID, uptime := parseServerInfo(server)
+			n.guard.met(n.index, runID, uptime, n.clock())
+		case !isReply(err):
+			return explain(err)
+		case n.guard.identity(n.index).known, redis.HasErrorPrefix(err, "BUSY"), redis.HasErrorPrefix(err, "LOADING"):
+			return nil // it can tell, but not now: its grants do not count until it has
+		}
+		n.met = dials
+	}
+	return nil
 }
 
 func reject(calls []*call, why error) {
@@ -250,6 +321,9 @@ func (n *node) probe() {
 	var fault error
 	if execErr != nil && (!isReply(execErr) || loads[0].Err() == nil) {
 		fault = explain(execErr)
+	}
+	if fault == nil {
+		fault = n.identify()
 	}
 	reject(n.conclude(fault), fault)
 }

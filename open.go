@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -96,25 +97,55 @@ func tuned(o *redis.Options, nodeTimeout time.Duration) *redis.Options {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PoolSize = 4          // the worker uses one at a time
 	o.PipelinePoolSize = -1 // no second pool, which would be dialled after the first failed
-	if o.Dialer == nil {
-		o.Dialer = o.NewDialer()
-	}
-	o.Dialer = quietDialer(o.Dialer)
 	return o
 }
 
-// quietDialer hides failed dials from the client's pool and lets the first command on the
-// connection fail instead. The pool would print every failed dial to the process's standard
-// error, and after a few of them go on dialling from a goroutine that outlives Close; the
-// worker's probes are all the dialling there should be.
-func quietDialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+// openNode makes a node with a client of its own from tuned options.
+func openNode(o *redis.Options, nodeTimeout time.Duration) (*node, *redis.Client) {
+	n := newNode(o.Addr, nil, nodeTimeout, systemClock)
+	if o.Dialer == nil {
+		o.Dialer = o.NewDialer()
+	}
+	o.Dialer = quietDialer(o.Dialer, &n.dials)
+	client := redis.NewClient(o)
+	n.client, n.own = client, true
+	return n, client
+}
+
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// quietDialer counts new connections, and hides failed dials from the client's pool: the first
+// command on the connection fails instead. The pool would print every failed dial to the
+// process's standard error, and after a few of them go on dialling from a goroutine that
+// outlives Close; the worker's probes are all the dialling there should be.
+func quietDialer(dial dialFunc, dials *atomic.Uint64) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return failedConn{err: err}, nil
 		}
+		dials.Add(1)
 		return conn, nil
 	}
+}
+
+// dialCounter counts the new connections of a client that is not ours.
+type dialCounter struct{ dials *atomic.Uint64 }
+
+func (d dialCounter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err == nil {
+			d.dials.Add(1)
+		}
+		return conn, err
+	}
+}
+
+func (dialCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // failedConn is a connection that never came about.

@@ -21,6 +21,9 @@ type config struct {
 	wait           time.Duration
 	prefix         string
 	owner          string
+	guard          GuardMode
+	maxTTL         time.Duration // 0 without WithMaxTTL
+	maxTTLSet      bool
 }
 
 func defaultConfig() config {
@@ -76,6 +79,18 @@ func WithKeyPrefix(s string) Option { return func(c *config) { c.prefix = s } }
 // refused.
 func WithOwner(s string) Option { return func(c *config) { c.owner = s } }
 
+// WithRestartGuard sets what becomes of the acquire votes of nodes that may have forgotten keys
+// in a restart (default GuardAuto). Such a vote is withheld, which counts as a failure and is
+// named in the error, for as long as a key that was lost could still be held by somebody: the
+// ttl asked for, or WithMaxTTL. A restart is told by the node's run_id, from INFO, on every new
+// connection; a node that does not tell it is never withheld. No other option makes a lock
+// less safe than GuardOff does.
+func WithRestartGuard(mode GuardMode) Option { return func(c *config) { c.guard = mode } }
+
+// WithMaxTTL names the longest ttl that any locker uses on these nodes, for the restart guard.
+// It is needed where lockers of one key use different ttls; a longer ttl is then refused.
+func WithMaxTTL(d time.Duration) Option { return func(c *config) { c.maxTTL, c.maxTTLSet = d, true } }
+
 func newConfig(opts []Option) (config, error) {
 	c := defaultConfig()
 	for i, opt := range opts {
@@ -102,6 +117,10 @@ func (c *config) check() error {
 		return fmt.Errorf("redlock: WithBackoff: base %v is below 1ms", c.backoffBase)
 	case c.backoffMax < c.backoffBase || c.backoffMax > maxTTL:
 		return fmt.Errorf("redlock: WithBackoff: max %v is outside base (%v) … %v", c.backoffMax, c.backoffBase, maxTTL)
+	case c.guard > GuardOff:
+		return fmt.Errorf("redlock: WithRestartGuard: %d is none of GuardAuto, GuardStrict and GuardOff", c.guard)
+	case c.maxTTLSet && (c.maxTTL < minTTL || c.maxTTL > maxTTL):
+		return fmt.Errorf("redlock: WithMaxTTL: %v is outside %v … %v", c.maxTTL, minTTL, maxTTL)
 	case c.wait < 0 || c.wait > maxTTL:
 		return fmt.Errorf("redlock: WithWait: %v is outside 0 (no limit) … %v", c.wait, maxTTL)
 	}
@@ -170,6 +189,9 @@ func (c *config) forAcquire(ttl time.Duration, opts []AcquireOption) (acquireCon
 func (c *config) checkTTL(ttl time.Duration) (time.Duration, error) {
 	if ttl < minTTL || ttl > maxTTL {
 		return 0, fmt.Errorf("redlock: ttl %v is outside %v … %v", ttl, minTTL, maxTTL)
+	}
+	if c.maxTTLSet && ttl > c.maxTTL {
+		return 0, fmt.Errorf("redlock: ttl %v is above the %v of WithMaxTTL", ttl, c.maxTTL)
 	}
 	ttl = wholeMillis(ttl)
 	if c.nodeTimeoutSet && c.nodeTimeout >= ttl {

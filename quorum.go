@@ -79,6 +79,8 @@ type panel struct {
 	nodes  []*node
 	quorum int
 	clock  func() instant
+	drift  drift
+	guard  *guard
 	timers sync.Pool // of *time.Timer: they save most of what a round would allocate for its timeout
 }
 
@@ -99,6 +101,8 @@ type claim struct {
 type spot struct {
 	place place
 	late  time.Duration // the shortest ttl of a command that was cut off and may still arrive; 0 for none
+	set   instant       // when the command was first sent that gave the key its present life …
+	ttl   time.Duration // … of this length; 0 if not known
 }
 
 // round carries one operation over all nodes and tallies what they answer.
@@ -188,8 +192,15 @@ func (r *round) answer(i int, a answer) {
 	c := r.claim
 	c.mu.Lock()
 	s := &c.spots[i]
+	if r.op == renewOp && a.timed {
+		a = c.checkClock(i, a)
+	}
 	if !a.unsent {
 		s.place = a.place
+		s.set, s.ttl = r.start, r.ttl
+		if a.vote == failed {
+			s.ttl = 0
+		}
 	}
 	switch {
 	case r.op.sets && a.unanswered && (s.late == 0 || r.ttl < s.late):
@@ -207,6 +218,21 @@ func (r *round) answer(i int, a answer) {
 	}
 	c.mu.Unlock()
 	then()
+}
+
+// checkClock turns the grant of a node whose clock runs ahead into a failure: it found less
+// life left than can have passed, and will find less than it promises now.
+func (c *claim) checkClock(i int, a answer) answer {
+	s, now := c.spots[i], c.clock()
+	if s.ttl == 0 {
+		return a
+	}
+	if missing := lostTime(c.drift, s.set, now, s.ttl, a.left); missing > 0 {
+		c.guard.ranAhead(i, now)
+		a.vote = failed
+		a.err = fmt.Errorf("its clock runs ahead: of a %v ttl, %v are missing", s.ttl, round3(missing))
+	}
+	return a
 }
 
 func (r *round) record(i int, a answer) {

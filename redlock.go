@@ -51,15 +51,13 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	clients := make([]*redis.Client, len(clientOptions))
 	nodes := make([]*node, len(clientOptions))
 	for i, o := range clientOptions {
-		clients[i] = redis.NewClient(o)
-		nodes[i] = newNode(o.Addr, clients[i], cfg.nodeTimeout, systemClock)
-		nodes[i].own = true
+		nodes[i], clients[i] = openNode(o, cfg.nodeTimeout)
 	}
 	return start(cfg, nodes, clients), nil
 }
 
-// New makes a Locker over clients that stay yours: they are used with their own settings and
-// never closed. Each must lead to one independent node. No call waits for a client longer
+// New makes a Locker over clients that stay yours: they are used with their own settings, get
+// one hook that counts new connections, and are never closed. Each must lead to one independent node. No call waits for a client longer
 // than the node timeout, whatever the client's timeouts and retries; a lock command is never
 // sent twice. New fails for options out of range, for no clients, a nil client, and where two
 // clients have the same address. Close the Locker before the clients.
@@ -75,16 +73,21 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	nodes := make([]*node, len(clients))
 	for i, c := range clients {
 		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, systemClock)
+		c.AddHook(dialCounter{&nodes[i].dials})
 	}
 	return start(cfg, nodes, nil), nil
 }
 
 func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	l := &Locker{
-		panel: panel{nodes: nodes, quorum: majority(len(nodes)), clock: systemClock},
-		cfg:   cfg, own: own, done: make(chan struct{}), held: make(map[*Lock]struct{}),
+		panel: panel{
+			nodes: nodes, quorum: majority(len(nodes)), clock: systemClock,
+			drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
+		},
+		cfg: cfg, own: own, done: make(chan struct{}), held: make(map[*Lock]struct{}),
 	}
-	for _, n := range nodes {
+	for i, n := range nodes {
+		n.guard, n.index = l.guard, i
 		l.workers.Go(n.run)
 	}
 	return l
@@ -278,7 +281,7 @@ func newToken(owner string) string {
 // acquired draws the consequences of an attempt; k.mu is held.
 func (k *Lock) acquired(r *round, q request) func() {
 	now := k.clock()
-	until := k.locker.cfg.drift.until(r.start, q.ttl)
+	until := k.drift.until(r.start, q.ttl)
 	if r.verdict == won && until.over(now) {
 		r.verdict, r.cause = lost, &tooLateError{now.since(r.start), q.ttl}
 	}

@@ -139,7 +139,7 @@ func (k *Lock) leaseEnd(r *round) instant {
 			ttl = min(ttl, s.late)
 		}
 	}
-	until := k.locker.cfg.drift.until(r.start, ttl)
+	until := k.drift.until(r.start, ttl)
 	if k.maxHold > 0 {
 		until = earlier(until, k.holdEnd)
 	}

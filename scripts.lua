@@ -2,18 +2,20 @@
 -- A section starts at "-- script: name"; scripts.go splits the file there.
 
 -- script: renew
--- One key; ARGV[2] = ttl in ms. Returns 1: the token was there and has a new ttl; 2: the key
--- was missing and was set again (healed); 0: the key holds another token.
+-- One key; ARGV[2] = ttl in ms. Returns a list. {1, PTTL until now}: the token was there and
+-- has a new ttl; {2}: the key was missing and was set again (healed); {0}: the key holds
+-- another token.
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
+	local left = redis.call('PTTL', KEYS[1])
 	redis.call('PEXPIRE', KEYS[1], ARGV[2])
-	return 1
+	return {1, left}
 end
 if value then
-	return 0
+	return {0}
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 2
+return {2}
 
 -- script: release
 -- Any number of keys, each a lock of its own. Returns for each 1: deleted; 2: the key was

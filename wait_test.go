@@ -109,7 +109,7 @@ func TestAcquireOutwaitsAnOutage(t *testing.T) {
 		w.nodes[0].crash()
 		w.nodes[1].crash()
 		time.AfterFunc(2*time.Second, w.nodes[0].restart)
-		k, err := l.Acquire(t.Context(), "orders", 10*time.Second, Wait(10*time.Second))
+		k, err := l.Acquire(t.Context(), "orders", 2*time.Second, Wait(10*time.Second))
 		require.NoError(t, err)
 		require.Equal(t, 2, k.Nodes())
 	})

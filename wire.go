@@ -25,6 +25,9 @@ type answer struct {
 	err        error // nil only for a grant
 	unsent     bool  // the command never left: place says nothing
 	unanswered bool  // nothing came back: the command may have run, or run later
+
+	timed bool          // a renewal found the key with an expiry …
+	left  time.Duration // … that far away
 }
 
 func unsent(err error) answer { return answer{vote: failed, err: err, unsent: true} }
@@ -39,17 +42,7 @@ var (
 		}
 		return answer{}, false
 	}}
-	renewOp = &operation{name: "renew", sets: true, blocked: ErrLost, read: func(reply any) (answer, bool) {
-		switch reply {
-		case int64(1):
-			return answer{vote: granted, place: present}, true
-		case int64(2):
-			return answer{vote: refused, place: present, err: errHealed}, true
-		case int64(0):
-			return answer{vote: refused, place: absent, err: errOtherToken}, true
-		}
-		return answer{}, false
-	}}
+	renewOp   = &operation{name: "renew", sets: true, blocked: ErrLost, read: readRenewal}
 	releaseOp = &operation{name: "release", blocked: ErrLost, read: func(reply any) (answer, bool) {
 		switch reply {
 		case int64(1):
@@ -62,6 +55,21 @@ var (
 		return answer{}, false
 	}}
 )
+
+func readRenewal(reply any) (answer, bool) {
+	list, _ := reply.([]any)
+	switch {
+	case len(list) == 2 && list[0] == int64(1):
+		if left, ok := list[1].(int64); ok {
+			return answer{vote: granted, place: present, left: time.Duration(left) * time.Millisecond, timed: left >= 0}, true
+		}
+	case len(list) == 1 && list[0] == int64(2):
+		return answer{vote: refused, place: present, err: errHealed}, true
+	case len(list) == 1 && list[0] == int64(0):
+		return answer{vote: refused, place: absent, err: errOtherToken}, true
+	}
+	return answer{}, false
+}
 
 func acquireArgs(key, token any, ttl time.Duration) []any {
 	return []any{"set", key, token, "nx", "px", ttl.Milliseconds()}
@@ -163,7 +171,7 @@ var advice = []struct{ prefix, text string }{
 	{"CLUSTERDOWN", "this node belongs to a cluster: give independent nodes"},
 	{"NOAUTH", "the node wants a password: put it into the node's URL"},
 	{"WRONGPASS", "check user and password in the node's URL"},
-	{"NOPERM", "the node's user needs SET, GET, DEL, PEXPIRE, EVALSHA and SCRIPT LOAD on this key"},
+	{"NOPERM", "the node's user needs SET, GET, DEL, PTTL, PEXPIRE, EVALSHA, SCRIPT LOAD and INFO, on this key"},
 	{"WRONGTYPE", "the key holds something else than a lock"},
 	{"OOM", "the node is out of memory"},
 	{"LOADING", "the node is still loading its data"},

@@ -46,9 +46,8 @@ func answeredCall(op *operation, reply any, err error) *command {
 var goodReplies = map[string]answer{
 	"acquire:string:OK":  {vote: granted, place: present},
 	"acquire:<nil>:null": {vote: refused, place: absent, err: errOtherToken},
-	"renew:int64:1":      {vote: granted, place: present},
-	"renew:int64:2":      {vote: refused, place: present, err: errHealed},
-	"renew:int64:0":      {vote: refused, place: absent, err: errOtherToken},
+	"renew:[int64]:[2]":  {vote: refused, place: present, err: errHealed},
+	"renew:[int64]:[0]":  {vote: refused, place: absent, err: errOtherToken},
 	"release:int64:1":    {vote: granted, place: absent},
 	"release:int64:2":    {vote: refused, place: absent, err: errMissing},
 	"release:int64:0":    {vote: refused, place: absent, err: errOtherToken},
@@ -58,11 +57,32 @@ func nameOf(op *operation, reply any) string {
 	if reply == nil {
 		return op.name + ":<nil>:null"
 	}
+	if list, ok := reply.([]any); ok {
+		types := make([]string, len(list))
+		for i, e := range list {
+			types[i] = fmt.Sprintf("%T", e)
+		}
+		return fmt.Sprintf("%s:%v:%v", op.name, types, list)
+	}
 	return fmt.Sprintf("%s:%T:%v", op.name, reply, reply)
 }
 
+// wantedOf is what a reply should be read as. The life that a renewal found may be any.
+func wantedOf(op *operation, reply any) (answer, bool) {
+	name := nameOf(op, reply)
+	var left int64
+	if n, err := fmt.Sscanf(name, "renew:[int64 int64]:[1 %d]", &left); n == 1 && err == nil {
+		return answer{vote: granted, place: present, timed: left >= 0, left: time.Duration(left) * time.Millisecond}, true
+	}
+	want, good := goodReplies[name]
+	return want, good
+}
+
 func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
-	replies := map[string]any{"string:OK": "OK", "int64:0": int64(0), "int64:1": int64(1), "int64:2": int64(2)}
+	replies := map[string]any{
+		"string:OK": "OK", "int64:0": int64(0), "int64:1": int64(1), "int64:2": int64(2),
+		"[int64]:[0]": []any{int64(0)}, "[int64]:[1]": []any{int64(1)}, "[int64]:[2]": []any{int64(2)},
+	}
 	read := 0
 	for _, op := range everyOp {
 		for name, reply := range replies {
@@ -79,6 +99,12 @@ func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
 	got := answeredCall(acquireOp, nil, redis.Nil).outcome(0, redis.Nil)
 	require.Equal(t, goodReplies["acquire:<nil>:null"], got)
 	require.Equal(t, len(goodReplies), read+1)
+
+	for left, timed := range map[int64]bool{0: true, 1500: true, -1: false, -2: false} {
+		got := answeredCall(renewOp, []any{int64(1), left}, nil).outcome(0, nil)
+		want := answer{vote: granted, place: present, timed: timed, left: time.Duration(left) * time.Millisecond}
+		require.Equal(t, want, got, "%d ms left", left)
+	}
 }
 
 type oddReply struct{ inner any }
@@ -89,6 +115,7 @@ var oddReplies = []any{
 	0, 1, 2, int8(1), int32(1), uint64(1), uint8(0), float64(0), float64(1), float64(2), float32(1), math.NaN(), math.Inf(1),
 	true, false, big.NewInt(1), []byte("OK"), time.Duration(1), complex(1, 0), struct{}{}, oddReply{[]any{1}}, [1]any{[]any{1}},
 	serverError("OK"), error(redis.Nil), io.EOF, granted, vote(0), func() {}, make(chan int), (*int)(nil),
+	[]any{int64(2), int64(2)}, []any{int64(1), "1"}, []any{int64(1), int64(9), int64(9)}, []any{[]any{1}, int64(1)}, []any{"1", int64(1)},
 	[]any{}, []any{"OK"}, []any{int64(1)}, []any{[]any{nil}}, []any(nil), map[any]any{}, map[any]any{"ok": "OK"}, map[string]any{"OK": int64(1)},
 }
 
@@ -116,7 +143,7 @@ func anyReply() *rapid.Generator[any] {
 }
 
 func checkReply(t require.TestingT, op *operation, reply any) {
-	want, good := goodReplies[nameOf(op, reply)]
+	want, good := wantedOf(op, reply)
 	got, ok := op.read(reply)
 	require.Equal(t, good, ok, "%s", nameOf(op, reply))
 	require.Equal(t, want, got, "%s", nameOf(op, reply))
@@ -319,7 +346,7 @@ func TestEveryScriptIsCutOutOfItsSectionAloneWithoutComments(t *testing.T) {
 		require.Contains(t, c.script.body, c.has)
 		require.NotContains(t, c.script.body, c.lacks)
 		require.Equal(t, 1, strings.Count(c.script.body, "'GET'"), "the start of the section, once")
-		require.Regexp(t, `\nreturn \w+\n?$`, c.script.body, "the end of the section")
+		require.Regexp(t, `\nreturn [{\w}]+\n?$`, c.script.body, "the end of the section")
 		for line := range strings.Lines(c.script.body) {
 			require.NotRegexp(t, `^\s*(--.*)?\s*$`, line, "a line that only travels")
 			require.NotContains(t, line, "\r")

@@ -1,0 +1,188 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// GuardMode says what becomes of the acquire votes of nodes that may have forgotten keys in a
+// restart. See WithRestartGuard.
+type GuardMode uint8
+
+const (
+	// GuardAuto withholds the votes of a node that was seen to restart, and of one that is met
+	// for the first time soon after its start, unless all nodes are that young: a fresh
+	// deployment, where nothing can have been forgotten. It is the default.
+	GuardAuto GuardMode = iota
+
+	// GuardStrict withholds the votes of young nodes even if all of them are young, as they
+	// are after a power cut.
+	GuardStrict
+
+	// GuardOff counts every vote. A node that restarts without its keys can then take part
+	// in a second grant of a key that is held: choose it only where nodes keep every write.
+	GuardOff
+)
+
+// guard decides which acquire votes may not count: those of nodes that may have forgotten keys
+// in a restart (the Redlock description's delayed restarts), and of nodes whose clock ran ahead.
+type guard struct {
+	mode   GuardMode
+	maxTTL time.Duration
+
+	nodes []atomic.Pointer[identity] // read without the lock, replaced under it
+
+	mu        sync.Mutex
+	strangers int      // nodes whose first contact is still under way
+	postponed []func() // votes that wait for it
+}
+
+// identity is what is known of when a node may have lost keys.
+type identity struct {
+	known     bool   // the node has told its run_id
+	runID     string // made anew at each start
+	restarted bool   // the run_id has changed since we know the node
+	started   instant
+	restarts  int
+
+	ahead   bool // its clock was found to run ahead …
+	aheadAt instant
+}
+
+func newGuard(c *config, nodes int) *guard {
+	g := &guard{mode: c.guard, maxTTL: c.maxTTL, nodes: make([]atomic.Pointer[identity], nodes), strangers: nodes}
+	for i := range g.nodes {
+		g.nodes[i].Store(&identity{})
+	}
+	return g
+}
+
+// introduced ends the first contact with a node, whether it answered or not.
+func (g *guard) introduced() {
+	g.mu.Lock()
+	g.strangers--
+	var votes []func()
+	if g.strangers == 0 {
+		votes, g.postponed = g.postponed, nil
+	}
+	g.mu.Unlock()
+	for _, vote := range votes {
+		vote()
+	}
+}
+
+// postpone keeps a vote until all first contacts are over; false if they are.
+func (g *guard) postpone(vote func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.strangers > 0 {
+		g.postponed = append(g.postponed, vote)
+	}
+	return g.strangers > 0
+}
+
+// met books the answer of a node to INFO. A restart is dated to when it was noticed: keys that
+// were lost in it had been given their ttl before. A first contact is dated by the node's
+// uptime, which is counted in whole seconds and so never too long.
+func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (restarted bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.identity(node)
+	restarted = n.known && runID != "" && runID != n.runID
+	switch {
+	case runID == "":
+		n.known = false // not told any more
+	case restarted:
+		n.restarted, n.started = true, now
+		n.restarts++
+	case !n.known && !n.restarted:
+		n.started = now.add(-uptime)
+	}
+	if runID != "" {
+		n.known, n.runID = true, runID
+	}
+	g.nodes[node].Store(&n)
+	return restarted
+}
+
+// ranAhead books that a node's clock ran ahead: it may have dropped keys before their time.
+func (g *guard) ranAhead(node int, now instant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.identity(node)
+	n.ahead, n.aheadAt = true, now
+	g.nodes[node].Store(&n)
+}
+
+func (g *guard) identity(node int) identity { return *g.nodes[node].Load() }
+
+// withheld returns why an acquire vote of a node may not count, nil if it may; errStrangers if
+// that depends on nodes which have not been met yet. Other holders of the key may have asked for
+// as much as WithMaxTTL, or else for the same ttl.
+func (g *guard) withheld(n identity, ttl time.Duration, now instant) error {
+	window := max(ttl, g.maxTTL)
+	if age := now.ago(n.aheadAt); n.ahead && age < window {
+		return fmt.Errorf("its clock ran ahead %v ago, vote withheld for %v", round3(age), round3(window-age))
+	}
+	age := now.ago(n.started)
+	switch {
+	case g.mode == GuardOff || !n.known || age >= window:
+		return nil
+	case !n.restarted && g.mode == GuardAuto:
+		if fresh, strangers := g.fresh(window, now); fresh {
+			return nil
+		} else if strangers {
+			return errStrangers
+		}
+	}
+	return fmt.Errorf("restarted %v ago, vote withheld for %v", round3(age), round3(window-age))
+}
+
+var errStrangers = errors.New("some nodes have not been met")
+
+// fresh reports whether all nodes have been met, none was seen to restart and all are younger
+// than the window; or that first contacts which are under way will decide it.
+func (g *guard) fresh(window time.Duration, now instant) (fresh, strangers bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	fresh = true
+	for i := range g.nodes {
+		n := g.identity(i)
+		if n.known && (n.restarted || now.ago(n.started) >= window) {
+			return false, false
+		}
+		fresh = fresh && n.known
+	}
+	return fresh, g.strangers > 0
+}
+
+// parseServerInfo reads the reply to INFO server. Whoever does not tell a run_id is unknown.
+func parseServerInfo(text string) (runID string, uptime time.Duration) {
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "run_id":
+			runID = value
+		case "uptime_in_seconds":
+			seconds, err := strconv.ParseInt(value, 10, 64)
+			if err == nil && seconds > 0 && seconds < int64(maxTTL/time.Second) {
+				uptime = time.Duration(seconds) * time.Second
+			} else if err == nil && seconds > 0 {
+				uptime = maxTTL
+			}
+		}
+	}
+	return runID, uptime
+}
+
+// lostTime returns by how much a node's clock has run ahead of what drift allows, judged by the
+// life it had left for a key whose ttl was set by a command that was first sent at set; 0
+// or less if it did not. The command ran at set or later, so no more than now − set has passed.
+func lostTime(d drift, set, now instant, ttl, left time.Duration) time.Duration {
+	return ttl - now.since(set) - d.allowance(ttl) - left
+}
