@@ -24,6 +24,8 @@ type ledger struct {
 	repeats []debt // ordered by due
 }
 
+func (l *ledger) len() int { return len(l.owed) + len(l.repeats) }
+
 func (l *ledger) owe(d debt) { l.owed = appendBounded(l.owed, d) }
 
 func (l *ledger) repeat(d debt, due instant) {

@@ -140,7 +140,7 @@ func TestTheEarlierOfTwoEndsLeavesNoMoreThanEither(t *testing.T) {
 // A lock whose clock is set by hand, over nodes without workers, so that nothing is sent.
 func lockOnHandSetClock(now *instant, ttl time.Duration) *Lock {
 	l := &Locker{
-		panel: panel{quorum: majority(3), clock: func() instant { return *now }},
+		panel: panel{quorum: majority(3), observer: &observer{}, clock: func() instant { return *now }},
 		cfg:   defaultConfig(), held: make(map[*Lock]struct{}),
 	}
 	for range 3 {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // GuardMode says what becomes of the acquire votes of nodes that may have forgotten keys in a
@@ -159,6 +162,56 @@ func (g *guard) fresh(window time.Duration, now instant) (fresh, strangers bool)
 		fresh = fresh && n.known
 	}
 	return fresh, g.strangers > 0
+}
+
+// vouch answers an acquire call once it is clear whether its grant may count.
+func (n *node) vouch(c *call, a answer) {
+	if a.vote == granted {
+		switch doubt := n.guard.withheld(n.guard.identity(n.index), c.round.ttl, n.clock()); {
+		case doubt == nil:
+		case doubt == errStrangers && n.guard.postpone(func() { n.vouch(c, a) }):
+			return
+		case doubt == errStrangers: // met in this very moment
+			n.vouch(c, a)
+			return
+		default:
+			a.vote, a.err = failed, doubt
+			if n.observer.trace.VoteWithheld != nil {
+				n.observer.trace.VoteWithheld(n.name, c.round.claim.key.(string), doubt)
+			}
+		}
+	}
+	c.round.answer(c.index, a)
+}
+
+// identify asks the node who it is if a connection was made since it last told; the error
+// is that of a node which cannot be reached. A pool replaces connections without a word, so
+// this comes after the batch and before its grants count: the server that executed it is the
+// one that answers, or one started later still.
+func (n *node) identify() error {
+	for range 3 {
+		dials := n.dials.Load()
+		if dials == n.met {
+			return nil
+		}
+		info := redis.NewCmd(context.Background(), "info", "server")
+		execErr := n.exchange(info)
+		text, err := (&command{Cmd: info}).reply(execErr)
+		switch {
+		case err == nil:
+			server, _ := text.(string)
+			runID, uptime := parseServerInfo(server)
+			if n.guard.met(n.index, runID, uptime, n.clock()) {
+				n.observer.nodeRestarted(n.name)
+			}
+		case !isReply(err):
+			return explain(err)
+		case n.guard.identity(n.index).known, redis.HasErrorPrefix(err, "BUSY"), redis.HasErrorPrefix(err, "LOADING"):
+			return nil // it can tell, but not now: its grants do not count until it has
+		}
+		n.met = dials
+	}
+	return nil
 }
 
 // parseServerInfo reads the reply to INFO server. Whoever does not tell a run_id is unknown.

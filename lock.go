@@ -21,6 +21,7 @@ type Lock struct {
 
 	// Guarded by claim.mu.
 	until    instant
+	begun    instant // when the acquire was first sent
 	timer    *time.Timer
 	released bool   // Release was called
 	renewal  *round // in flight; nil otherwise
@@ -104,6 +105,7 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 func (k *Lock) start(now instant) {
 	k.life, k.end = context.WithCancelCause(context.Background())
 	k.timer = time.AfterFunc(k.alarm(now), k.tick)
+	k.observer.watch(k)
 }
 
 // alarm returns the time until the lock wants attention; the caller holds k.mu.
@@ -170,6 +172,9 @@ func (k *Lock) finish(cause error) {
 	k.timer.Stop()
 	k.end(cause)
 	k.locker.forget(k)
+	if errors.Is(cause, ErrLost) {
+		k.observer.lost.Add(1)
+	}
 	if k.renewal != nil {
 		k.renewal.decide(lost, cause)() // whoever waits for it learns why
 	}
@@ -187,6 +192,14 @@ func (k *Lock) finish(cause error) {
 // ttl. ErrReleased from the second call on. So "defer lock.Release(ctx)" is always right.
 func (k *Lock) Release(context.Context) error {
 	now := k.clock()
+	err := k.release(now)
+	if !errors.Is(err, ErrReleased) {
+		k.observer.releaseDone(k.name, now.since(k.begun), err)
+	}
+	return err
+}
+
+func (k *Lock) release(now instant) error {
 	k.mu.Lock()
 	if k.released {
 		k.mu.Unlock()

@@ -30,25 +30,28 @@ type pipeliner interface {
 // sends them. Because nobody else sends, calls reach the server in the order of the queue,
 // and those of many rounds share one round trip.
 type node struct {
-	name    string
-	client  pipeliner
-	own     bool // the client is one of Open's
-	timeout time.Duration
-	clock   func() instant
-	guard   *guard
-	index   int           // among the nodes
-	dials   atomic.Uint64 // connections made, counted by the client's dialer or hook
-	wake    chan struct{} // 1 place; filled when an idle worker gets something to do
-	exited  chan struct{} // closed by the worker as its last act
+	name     string
+	client   pipeliner
+	own      bool // the client is one of Open's
+	timeout  time.Duration
+	clock    func() instant
+	guard    *guard
+	observer *observer
+	index    int           // among the nodes
+	dials    atomic.Uint64 // connections made, counted by the client's dialer or hook
+	wake     chan struct{} // 1 place; filled when an idle worker gets something to do
+	exited   chan struct{} // closed by the worker as its last act
 
-	mu       sync.Mutex
-	idle     bool // the worker waits for wake
-	stopping bool
-	queue    []*call
-	busy     bool    // the worker is in a call of the client
-	since    instant // … since then
-	fault    error   // the breaker: why the node is not asked; nil when it is
-	ledger   ledger
+	mu        sync.Mutex
+	idle      bool // the worker waits for wake
+	stopping  bool
+	queue     []*call
+	busy      bool          // the worker is in a call of the client
+	since     instant       // … since then
+	fault     error         // the breaker: why the node is not asked; nil when it is
+	downAt    instant       // … since when
+	roundTrip time.Duration // smoothed
+	ledger    ledger
 
 	// The worker's own.
 	batch    []*call
@@ -185,7 +188,7 @@ func (n *node) turn() {
 	if fault == nil {
 		fault = n.identify()
 	}
-	rejected := n.conclude(fault)
+	rejected := n.conclude(fault, len(n.commands) > 0)
 	n.deliver(execErr)
 	reject(rejected, fault) // after the batch: a release among them must know that its acquire was cut off
 	clear(n.batch)
@@ -215,51 +218,6 @@ func (n *node) deliver(execErr error) {
 	}
 }
 
-// vouch answers an acquire call once it is clear whether its grant may count.
-func (n *node) vouch(c *call, a answer) {
-	if a.vote == granted {
-		switch doubt := n.guard.withheld(n.guard.identity(n.index), c.round.ttl, n.clock()); {
-		case doubt == nil:
-		case doubt == errStrangers && n.guard.postpone(func() { n.vouch(c, a) }):
-			return
-		case doubt == errStrangers: // met in this very moment
-			n.vouch(c, a)
-			return
-		default:
-			a.vote, a.err = failed, doubt
-		}
-	}
-	c.round.answer(c.index, a)
-}
-
-// identify asks the node who it is if a connection was made since it last told; the error
-// is that of a node which cannot be reached. A pool replaces connections without a word, so
-// this comes after the batch and before its grants count: the server that executed it is the
-// one that answers, or one started later still.
-func (n *node) identify() error {
-	for range 3 {
-		dials := n.dials.Load()
-		if dials == n.met {
-			return nil
-		}
-		info := redis.NewCmd(context.Background(), "info", "server")
-		execErr := n.exchange(info)
-		text, err := (&command{Cmd: info}).reply(execErr)
-		switch {
-		case err == nil:
-			server, _ := text.(string)
-			runID, uptime := parseServerInfo(server)
-			n.guard.met(n.index, runID, uptime, n.clock())
-		case !isReply(err):
-			return explain(err)
-		case n.guard.identity(n.index).known, redis.HasErrorPrefix(err, "BUSY"), redis.HasErrorPrefix(err, "LOADING"):
-			return nil // it can tell, but not now: its grants do not count until it has
-		}
-		n.met = dials
-	}
-	return nil
-}
-
 func reject(calls []*call, why error) {
 	for _, c := range calls {
 		c.round.answer(c.index, unsent(why))
@@ -279,23 +237,43 @@ func (n *node) collect() {
 }
 
 // conclude ends the worker's stay in the client. With a fault it opens the breaker and
-// returns what was queued, to be rejected.
-func (n *node) conclude(fault error) (rejected []*call) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.busy = false
+// returns what was queued, to be rejected; without one it closes it.
+func (n *node) conclude(fault error, sent bool) (rejected []*call) {
 	now := n.clock()
-	if fault != nil {
-		if n.fault == nil && now.since(n.upSince) >= steadyPeriod {
-			n.failures = 0
+	n.mu.Lock()
+	n.busy = false
+	elapsed, was, calls := now.since(n.since), n.fault, len(n.batch)
+	switch {
+	case fault != nil:
+		if was == nil {
+			n.downAt = now
+			if now.since(n.upSince) >= steadyPeriod {
+				n.failures = 0
+			}
 		}
 		n.probeAt = now.add(probeDelay(n.failures, rand.Float64()))
 		n.failures++
 		rejected, n.queue = n.queue, nil
-	} else if n.fault != nil {
+	case was != nil:
 		n.upSince = now
+	case sent && n.roundTrip == 0:
+		n.roundTrip = elapsed
+	case sent:
+		n.roundTrip += (elapsed - n.roundTrip) / 8
 	}
 	n.fault = fault
+	down := now.since(n.downAt)
+	n.mu.Unlock()
+
+	switch {
+	case fault != nil && was == nil:
+		n.observer.nodeDown(n.name, fault)
+	case fault == nil && was != nil:
+		n.observer.nodeUp(n.name, down)
+	}
+	if sent && n.observer.trace.NodeDone != nil {
+		n.observer.trace.NodeDone(NodeInfo{Node: n.name, Calls: calls, Elapsed: elapsed, Err: fault})
+	}
 	return rejected
 }
 
@@ -325,7 +303,7 @@ func (n *node) probe() {
 	if fault == nil {
 		fault = n.identify()
 	}
-	reject(n.conclude(fault), fault)
+	reject(n.conclude(fault, false), fault)
 }
 
 func loadCommands() []redis.Cmder {
@@ -351,9 +329,13 @@ func (n *node) settleUp() {
 // settle books the outcome of a debt.
 func (n *node) settle(c *command, d *debt, execErr error) {
 	_, err := c.reply(execErr)
+	paid := err == nil || isReply(err)
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.ledger.settle(*d, err == nil || isReply(err), n.clock().add(n.timeout))
+	n.ledger.settle(*d, paid, n.clock().add(n.timeout))
+	n.mu.Unlock()
+	if paid && !d.again && n.observer.trace.DebtPaid != nil {
+		n.observer.trace.DebtPaid(n.name, d.key.(string))
+	}
 }
 
 // owe remembers a release that the node must still get.

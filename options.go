@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ type config struct {
 	guard          GuardMode
 	maxTTL         time.Duration // 0 without WithMaxTTL
 	maxTTLSet      bool
+	trace          Trace
+	logger         *slog.Logger
+	nilArgument    string // the option that was given a nil pointer
 }
 
 func defaultConfig() config {
@@ -91,6 +95,27 @@ func WithRestartGuard(mode GuardMode) Option { return func(c *config) { c.guard 
 // It is needed where lockers of one key use different ttls; a longer ttl is then refused.
 func WithMaxTTL(d time.Duration) Option { return func(c *config) { c.maxTTL, c.maxTTLSet = d, true } }
 
+// WithTrace sets functions to call as things happen (default none). The Trace is copied.
+func WithTrace(t *Trace) Option {
+	return func(c *config) {
+		if t == nil {
+			c.nilArgument = "WithTrace"
+			return
+		}
+		c.trace = *t
+	}
+}
+
+// WithLogger logs changes of the nodes' state and losses of locks, no more (default: nothing).
+func WithLogger(log *slog.Logger) Option {
+	return func(c *config) {
+		if log == nil {
+			c.nilArgument = "WithLogger"
+		}
+		c.logger = log
+	}
+}
+
 func newConfig(opts []Option) (config, error) {
 	c := defaultConfig()
 	for i, opt := range opts {
@@ -107,6 +132,8 @@ func newConfig(opts []Option) (config, error) {
 func (c *config) check() error {
 	least := defaultConfig().drift
 	switch {
+	case c.nilArgument != "":
+		return fmt.Errorf("redlock: %s: nil; leave the option out", c.nilArgument)
 	case !(c.drift.factor >= least.factor && c.drift.factor < 1):
 		return fmt.Errorf("redlock: WithDrift: factor %v is outside %v ≤ factor < 1", c.drift.factor, least.factor)
 	case c.drift.constant < least.constant || c.drift.constant > maxTTL:

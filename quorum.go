@@ -81,7 +81,9 @@ type panel struct {
 	clock  func() instant
 	drift  drift
 	guard  *guard
-	timers sync.Pool // of *time.Timer: they save most of what a round would allocate for its timeout
+
+	observer *observer
+	timers   sync.Pool // of *time.Timer: they save most of what a round would allocate for its timeout
 }
 
 // claim is one token and what is known of it on every node. All rounds of a token share its
@@ -192,8 +194,10 @@ func (r *round) answer(i int, a answer) {
 	c := r.claim
 	c.mu.Lock()
 	s := &c.spots[i]
-	if r.op == renewOp && a.timed {
-		a = c.checkClock(i, a)
+	missing := c.missingLife(i, a)
+	if missing > 0 {
+		a.vote = failed
+		a.err = fmt.Errorf("its clock runs ahead: of a %v ttl, %v are missing", s.ttl, round3(missing))
 	}
 	if !a.unsent {
 		s.place = a.place
@@ -217,22 +221,21 @@ func (r *round) answer(i int, a answer) {
 		then = r.judge()
 	}
 	c.mu.Unlock()
+	if missing > 0 {
+		c.guard.ranAhead(i, c.clock())
+		c.observer.clockAhead(c.nodes[i].name, missing)
+	}
 	then()
 }
 
-// checkClock turns the grant of a node whose clock runs ahead into a failure: it found less
-// life left than can have passed, and will find less than it promises now.
-func (c *claim) checkClock(i int, a answer) answer {
-	s, now := c.spots[i], c.clock()
-	if s.ttl == 0 {
-		return a
+// missingLife returns how much less of the key's life a renewal found on a node than can have
+// passed; 0 or less if the node kept time. One whose clock runs ahead keeps less than it promises.
+func (c *claim) missingLife(i int, a answer) time.Duration {
+	s := c.spots[i]
+	if !a.timed || s.ttl == 0 {
+		return 0
 	}
-	if missing := lostTime(c.drift, s.set, now, s.ttl, a.left); missing > 0 {
-		c.guard.ranAhead(i, now)
-		a.vote = failed
-		a.err = fmt.Errorf("its clock runs ahead: of a %v ttl, %v are missing", s.ttl, round3(missing))
-	}
-	return a
+	return lostTime(c.drift, s.set, c.clock(), s.ttl, a.left)
 }
 
 func (r *round) record(i int, a answer) {

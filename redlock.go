@@ -83,11 +83,12 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 		panel: panel{
 			nodes: nodes, quorum: majority(len(nodes)), clock: systemClock,
 			drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
+			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},
 		cfg: cfg, own: own, done: make(chan struct{}), held: make(map[*Lock]struct{}),
 	}
 	for i, n := range nodes {
-		n.guard, n.index = l.guard, i
+		n.guard, n.observer, n.index = l.guard, l.observer, i
 		l.workers.Go(n.run)
 	}
 	return l
@@ -245,9 +246,12 @@ func (l *Locker) attempt(ctx context.Context, q request) (*Lock, *QuorumError) {
 	r.launch()
 	r.await(ctx, l.nodeTimeout(q.ttl))
 	if r.verdict == won {
+		l.observer.attemptDone(q.key, r.ended.since(now), nil)
 		return k, nil
 	}
-	return nil, r.failure(k.Keys())
+	failure := r.failure(k.Keys())
+	l.observer.attemptDone(q.key, failure.Elapsed, failure)
+	return nil, failure
 }
 
 // notAsked is the error of an acquire that ended before any node was asked.
@@ -291,7 +295,7 @@ func (k *Lock) acquired(r *round, q request) func() {
 	if r.verdict == lost {
 		return k.undo(now)
 	}
-	k.until = until
+	k.begun, k.until = r.start, until
 	k.holdEnd = r.start.add(q.maxHold)
 	if q.maxHold > 0 {
 		k.until = earlier(k.until, k.holdEnd)

@@ -96,8 +96,21 @@ func (k *Lock) newRenewal(now instant, ttl time.Duration) *round {
 	return k.renewal
 }
 
-// renewed draws the consequences of a renewal; k.mu is held.
+// renewed draws the consequences of a renewal and returns who is to be told; k.mu is held.
 func (k *Lock) renewed(r *round) func() {
+	due := k.auto.next
+	k.conclude(r)
+	info := RenewalInfo{Key: k.name, Elapsed: r.ended.since(r.start), Until: k.until.at, Nodes: k.holders()}
+	if k.auto.on && r.ttl == k.auto.ttl {
+		info.Late = max(0, r.start.since(due))
+	}
+	if r.verdict != won {
+		info.Err = r.failureLocked(k.Keys())
+	}
+	return func() { k.observer.renewalDone(info) }
+}
+
+func (k *Lock) conclude(r *round) {
 	k.renewal = nil
 	now := k.clock()
 	k.checkTime(now) // a verdict after until is too late to count
@@ -106,7 +119,7 @@ func (k *Lock) renewed(r *round) func() {
 		if r.cause == nil {
 			r.cause = context.Cause(k.life)
 		}
-		return nothing
+		return
 	}
 	until := k.leaseEnd(r)
 	switch {
@@ -117,7 +130,7 @@ func (k *Lock) renewed(r *round) func() {
 		k.auto.on = k.auto.on && r.ttl >= k.auto.ttl // shorter only by MaxHold: that was the last one
 	case r.tally.blocked():
 		k.finish(r.failureLocked(k.Keys()))
-		return nothing
+		return
 	default:
 		if r.verdict == won {
 			r.verdict, r.cause = lost, &tooLateError{now.since(r.start), r.ttl}
@@ -127,7 +140,6 @@ func (k *Lock) renewed(r *round) func() {
 		k.auto.failures++
 	}
 	k.timer.Reset(k.alarm(now))
-	return nothing
 }
 
 // leaseEnd is the until that a renewal gives. A node that may still get a cut-off command

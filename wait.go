@@ -34,6 +34,9 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opt
 		cause := ctx.Err()
 		delay, over := pace.next(l.clock(), rand.Float64())
 		if cause == nil {
+			if l.observer.trace.Waiting != nil {
+				l.observer.trace.Waiting(q.key, pace.retries, delay)
+			}
 			cause = l.sleep(ctx, delay)
 		}
 		if over || cause != nil {
@@ -46,6 +49,8 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opt
 
 // sleep returns nil after d, or sooner the reason to stop waiting.
 func (l *Locker) sleep(ctx context.Context, d time.Duration) error {
+	l.observer.waiting.Add(1)
+	defer l.observer.waiting.Add(-1)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
