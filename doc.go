@@ -13,16 +13,16 @@
 // # Promise
 //
 // As long as every node keeps a key for its ttl, by a clock whose rate is within the drift
-// allowance, at most one holder of a key is inside its validity, whatever minority of the nodes
-// is down, hung, slow or cut off; and a holder is told of its loss before anyone else can get
-// the key. No call waits for a node longer than the node timeout.
+// allowance, or loses it in a restart that the guard sees (WithRestartGuard), at most one holder
+// of a key is inside its validity, whatever minority of the nodes is down, hung, slow or cut off;
+// and a holder is told of its loss before anyone else can get the key. No call waits for a node
+// longer than the node timeout.
 //
 // # Limits
 //
 // A holder that is paused after it last looked at its validity may act too late: no lock can
-// prevent that. A node that forgets keys (a restart without an append-only file that is synced
-// on every write, FLUSHALL, eviction, a DEL by hand, a failover to a replica behind one
-// address) can take part in a second grant: a lock that stands on a bare quorum is one such node
+// prevent that. A node that forgets keys without a restart (FLUSHALL, eviction, a DEL by hand, a
+// failover to a replica behind one address) can take part in a second grant: a lock that stands on a bare quorum is one such node
 // away from it. Lock.Nodes tells on how many it stands; renewals give the token back to nodes
 // that lost it. The lock is not re-entrant. A token proves ownership to the nodes; it does not
 // grow, so it is no fence.
