@@ -75,6 +75,17 @@ type NodeError struct {
 func (e NodeError) Error() string { return fmt.Sprintf("%s: %v", e.Node, e.Err) }
 func (e NodeError) Unwrap() error { return e.Err }
 
+// after returns a copy for a call that made several attempts, of which e was the last that knew
+// why, and that cause ended if it is not nil.
+func (e *QuorumError) after(elapsed time.Duration, cause error) *QuorumError {
+	last := *e
+	last.Elapsed = elapsed
+	if cause != nil {
+		last.cause = cause
+	}
+	return &last
+}
+
 // Error names the operation, the keys, the reason and every node that refused or failed.
 func (e *QuorumError) Error() string {
 	var b strings.Builder

@@ -91,7 +91,7 @@ func (g *guard) postpone(vote func()) bool {
 
 // met books the answer of a node to INFO. A restart is dated to when it was noticed: keys that
 // were lost in it had been given their ttl before. A first contact is dated by the node's
-// uptime, which is counted in whole seconds and so never too long.
+// uptime, less a second: it is the difference of two times in whole seconds.
 func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (restarted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +104,7 @@ func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (
 		n.restarted, n.started = true, now
 		n.restarts++
 	case !n.known && !n.restarted:
-		n.started = now.add(-uptime)
+		n.started = now.add(-max(0, uptime-time.Second))
 	}
 	if runID != "" {
 		n.known, n.runID = true, runID

@@ -129,13 +129,13 @@ func TestYoungNodesAreWithheldWhereOthersAreOldOrUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
 				for _, f := range w.nodes {
-					f.started = time.Now().Add(-4 * time.Second)
+					f.started = time.Now().Add(-5 * time.Second)
 				}
 				third(w.nodes[2])
 				l := w.openNow()
 				_, err := l.TryAcquire(t.Context(), "orders", 10*time.Second)
 				require.ErrorIs(t, err, ErrNoQuorum)
-				time.Sleep(200*time.Millisecond - time.Since(w.nodes[0].started.Add(4*time.Second)))
+				time.Sleep(200*time.Millisecond - time.Since(w.nodes[0].started.Add(5*time.Second)))
 				time.Sleep(time.Millisecond)
 				_, err = l.TryAcquire(t.Context(), "orders", 10*time.Second)
 				require.Regexp(t, `restarted 4\.\d+s ago, vote withheld for 5\.\d+s`, err.Error())

@@ -176,7 +176,8 @@ func (k *Lock) finish(cause error) {
 		k.observer.lost.Add(1)
 	}
 	if k.renewal != nil {
-		k.renewal.decide(lost, cause)() // whoever waits for it learns why
+		tell := k.renewal.decide(lost, cause) // whoever waits for it learns why
+		context.AfterFunc(k.life, tell)       // at once, but not under the lock
 	}
 }
 

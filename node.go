@@ -320,6 +320,7 @@ func (n *node) settleUp() {
 	queued := n.queue
 	n.queue = nil
 	n.batch = n.ledger.takeAll(n.batch[:0])
+	n.batch = n.batch[:min(len(n.batch), maxBatch)]
 	n.mu.Unlock()
 	reject(queued, ErrClosed)
 	n.plan()

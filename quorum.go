@@ -232,7 +232,7 @@ func (r *round) answer(i int, a answer) {
 // passed; 0 or less if the node kept time. One whose clock runs ahead keeps less than it promises.
 func (c *claim) missingLife(i int, a answer) time.Duration {
 	s := c.spots[i]
-	if !a.timed || s.ttl == 0 {
+	if !a.timed || s.ttl == 0 || s.late > 0 {
 		return 0
 	}
 	return lostTime(c.drift, s.set, c.clock(), s.ttl, a.left)

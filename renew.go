@@ -70,7 +70,7 @@ func (k *Lock) tryRenewal(ttl time.Duration) (r, other *round, err error) {
 	k.checkTime(now)
 	switch {
 	case k.ended:
-		return nil, nil, fmt.Errorf("renew: %w", context.Cause(k.life))
+		return nil, nil, context.Cause(k.life)
 	case k.renewal != nil:
 		return nil, k.renewal, nil
 	}
@@ -98,12 +98,12 @@ func (k *Lock) newRenewal(now instant, ttl time.Duration) *round {
 
 // renewed draws the consequences of a renewal and returns who is to be told; k.mu is held.
 func (k *Lock) renewed(r *round) func() {
-	due := k.auto.next
-	k.conclude(r)
-	info := RenewalInfo{Key: k.name, Elapsed: r.ended.since(r.start), Until: k.until.at, Nodes: k.holders()}
-	if k.auto.on && r.ttl == k.auto.ttl {
-		info.Late = max(0, r.start.since(due))
+	late := time.Duration(0)
+	if k.auto.on { // a renewal by hand that comes early is not late
+		late = max(0, r.start.since(k.auto.next))
 	}
+	k.conclude(r)
+	info := RenewalInfo{Key: k.name, Elapsed: r.ended.since(r.start), Late: late, Until: k.until.at, Nodes: k.holders()}
 	if r.verdict != won {
 		info.Err = r.failureLocked(k.Keys())
 	}
@@ -126,8 +126,10 @@ func (k *Lock) conclude(r *round) {
 	case r.verdict == won && !until.over(now):
 		k.until = until
 		k.auto.failures = 0
-		k.auto.next = r.start.add(k.auto.ttl / 2)
-		k.auto.on = k.auto.on && r.ttl >= k.auto.ttl // shorter only by MaxHold: that was the last one
+		k.auto.next = r.start.add(min(k.auto.ttl, r.ttl) / 2)
+		if k.maxHold > 0 && k.holdEnd.left(r.start) <= r.ttl {
+			k.auto.on = false // this lease lasts until the end of MaxHold
+		}
 	case r.tally.blocked():
 		k.finish(r.failureLocked(k.Keys()))
 		return

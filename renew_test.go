@@ -327,3 +327,14 @@ func TestMaxHoldBoundsManualRenewalsToo(t *testing.T) {
 		require.ErrorIs(t, k.Renew(t.Context(), time.Minute), ErrLost)
 	})
 }
+
+func TestAShorterRenewalByHandKeepsTheAutomaticOnesGoing(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		l := w.open()
+		k := w.hold(l, "orders", 20*time.Second, AutoRenew())
+		require.NoError(t, k.Renew(t.Context(), 2*time.Second))
+		time.Sleep(time.Minute)
+		require.NoError(t, k.Err())
+		require.Greater(t, k.Validity(), 5*time.Second, "back at its own ttl")
+	})
+}

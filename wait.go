@@ -28,10 +28,10 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opt
 		if failure == nil {
 			return k, nil
 		}
-		if last == nil || failure.cause == nil { // one that ctx cut short knows less than the one before it
+		cause := ctx.Err()
+		if last == nil || cause == nil { // one that ctx cut short knows less than the one before it
 			last = failure
 		}
-		cause := ctx.Err()
 		delay, over := pace.next(l.clock(), rand.Float64())
 		if cause == nil {
 			if l.observer.trace.Waiting != nil {
@@ -40,9 +40,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opt
 			cause = l.sleep(ctx, delay)
 		}
 		if over || cause != nil {
-			last.Elapsed = l.clock().since(begin)
-			last.cause = cause
-			return nil, last
+			return nil, last.after(l.clock().since(begin), cause)
 		}
 	}
 }
