@@ -257,3 +257,15 @@ func TestServerInfoIsReadForRunIDAndUptime(t *testing.T) {
 		require.Equal(t, want, fmt.Sprintf("%s %v", runID, uptime), "%q", text)
 	}
 }
+
+// A server's uptime is the difference of two times in whole seconds: 3 s may be 2.1.
+func TestAnUptimeMayBeASecondTooLong(t *testing.T) {
+	g := newGuard(&config{}, 3)
+	now := clocksAt(time.Hour, time.Hour)
+	g.met(0, "a", 3*time.Second, now)
+	g.met(1, "b", time.Hour, now)
+	require.ErrorContains(t, g.withheld(g.identity(0), 3*time.Second, now), "restarted 2s ago, vote withheld for 1s")
+	require.NoError(t, g.withheld(g.identity(0), 3*time.Second, now.add(time.Second)))
+	require.NoError(t, g.withheld(g.identity(1), 3*time.Second, now))
+	require.NoError(t, g.withheld(g.identity(2), 3*time.Second, now), "unknown")
+}
