@@ -3,8 +3,10 @@
 FUZZTIME ?= 30s
 BENCH    ?= -spawn 5 -c 64 -d 10s
 PEERS    ?=
+SEEDS    ?= 10000
+FOR      ?= 10m
 
-.PHONY: check lint test race fuzz bench peers
+.PHONY: check lint test race fuzz bench peers sim soak
 
 # Everything that CI does.
 check:
@@ -38,3 +40,11 @@ bench:
 # The comparison with other libraries; PEERS holds its flags.
 peers:
 	cd bench/peers && go run . $(PEERS)
+
+# The simulator, over many seeds.
+sim:
+	SIM_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -v -run '^TestSeeds$$' ./internal/sim
+
+# Workers and faults on five real servers, for long.
+soak:
+	SOAK_FOR=$(FOR) REDLOCK_REQUIRE_SERVERS=1 go test -count=1 -timeout 0 -v -run '^TestSoak$$' .

@@ -41,16 +41,19 @@ type guard struct {
 	nodes []atomic.Pointer[identity] // read without the lock, replaced under it
 
 	mu        sync.Mutex
-	strangers int      // nodes whose first contact is still under way
-	postponed []func() // votes that wait for it
+	strangers int           // nodes whose first contact is still under way
+	complete  bool          // all nodes have been met …
+	oldest    time.Duration // … when the oldest of them was no older than this
+	postponed []func()      // votes that wait for it
 }
 
 // identity is what is known of when a node may have lost keys.
 type identity struct {
-	known     bool   // the node has told its run_id
-	runID     string // made anew at each start
-	restarted bool   // the run_id has changed since we know the node
-	started   instant
+	known     bool    // the node has told its run_id
+	runID     string  // made anew at each start
+	restarted bool    // the run_id has changed since we know the node
+	started   instant // at the latest
+	earliest  instant // at the earliest, for a node met since
 	restarts  int
 
 	ahead   bool // its clock was found to run ahead …
@@ -91,7 +94,7 @@ func (g *guard) postpone(vote func()) bool {
 
 // met books the answer of a node to INFO. A restart is dated to when it was noticed: keys that
 // were lost in it had been given their ttl before. A first contact is dated by the node's
-// uptime, less a second: it is the difference of two times in whole seconds.
+// uptime, give or take a second: it is the difference of two times in whole seconds.
 func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (restarted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,14 +105,19 @@ func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (
 		n.known = false // not told any more
 	case restarted:
 		n.restarted, n.started = true, now
+		n.earliest = now.add(-maxTTL) // there was a life before
 		n.restarts++
 	case !n.known && !n.restarted:
 		n.started = now.add(-max(0, uptime-time.Second))
+		n.earliest = now.add(-(uptime + time.Second))
 	}
 	if runID != "" {
 		n.known, n.runID = true, runID
 	}
 	g.nodes[node].Store(&n)
+	if !g.complete {
+		g.meetLast(now)
+	}
 	return restarted
 }
 
@@ -137,9 +145,10 @@ func (g *guard) withheld(n identity, ttl time.Duration, now instant) error {
 	case g.mode == GuardOff || !n.known || age >= window:
 		return nil
 	case !n.restarted && g.mode == GuardAuto:
-		if fresh, strangers := g.fresh(window, now); fresh {
+		switch fresh, strangers := g.fresh(window, now); {
+		case fresh:
 			return nil
-		} else if strangers {
+		case strangers:
 			return errStrangers
 		}
 	}
@@ -148,20 +157,35 @@ func (g *guard) withheld(n identity, ttl time.Duration, now instant) error {
 
 var errStrangers = errors.New("some nodes have not been met")
 
-// fresh reports whether all nodes have been met, none was seen to restart and all are younger
-// than the window; or that first contacts which are under way will decide it.
+// fresh reports whether all nodes were surely younger than the window when the last of them was
+// met: a fresh deployment, whose restarts have been seen ever since. One that may have been
+// older shows that there was a life before the others' start. Or else strangers: first contacts
+// that are under way will decide it.
 func (g *guard) fresh(window time.Duration, now instant) (fresh, strangers bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	fresh = true
+	if g.complete {
+		return g.oldest < window, false
+	}
 	for i := range g.nodes {
-		n := g.identity(i)
-		if n.known && (n.restarted || now.ago(n.started) >= window) {
+		if n := g.identity(i); n.known && now.since(n.earliest) >= window {
 			return false, false
 		}
-		fresh = fresh && n.known
 	}
-	return fresh, g.strangers > 0
+	return false, g.strangers > 0
+}
+
+// meetLast notes the age of the oldest node once all have been met; the caller holds g.mu.
+func (g *guard) meetLast(now instant) {
+	oldest := time.Duration(0)
+	for i := range g.nodes {
+		n := g.identity(i)
+		if !n.known {
+			return
+		}
+		oldest = max(oldest, now.since(n.earliest))
+	}
+	g.complete, g.oldest = true, oldest
 }
 
 // vouch answers an acquire call once it is clear whether its grant may count.

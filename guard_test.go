@@ -269,3 +269,44 @@ func TestAnUptimeMayBeASecondTooLong(t *testing.T) {
 	require.NoError(t, g.withheld(g.identity(1), 3*time.Second, now))
 	require.NoError(t, g.withheld(g.identity(2), 3*time.Second, now), "unknown")
 }
+
+func TestANodeThatMayBeOlderThanTheWindowIsNoFreshDeployment(t *testing.T) {
+	g := newGuard(&config{}, 3)
+	now := clocksAt(time.Hour, time.Hour)
+	g.met(0, "a", 0, now)
+	g.met(1, "b", 0, now)
+	g.met(2, "c", 2*time.Second, now) // 1.1 to 2.9 s
+	for range 3 {
+		g.introduced()
+	}
+	require.ErrorContains(t, g.withheld(g.identity(0), 2*time.Second, now), "vote withheld")
+	require.ErrorContains(t, g.withheld(g.identity(0), 3*time.Second, now), "vote withheld")
+	require.NoError(t, g.withheld(g.identity(0), 4*time.Second, now), "all are younger")
+	later := now.add(2500 * time.Millisecond)
+	require.NoError(t, g.withheld(g.identity(0), 4*time.Second, later), "and were, when they were met")
+	g.met(1, "b2", 0, later)
+	require.NoError(t, g.withheld(g.identity(0), 4*time.Second, later), "another's restart is not this one's")
+	require.ErrorContains(t, g.withheld(g.identity(1), 4*time.Second, later), "vote withheld for 4s")
+}
+
+func TestANodeThatRestartsBeforeAllAreMetLeavesNoFreshDeployment(t *testing.T) {
+	g := newGuard(&config{}, 2)
+	now := clocksAt(time.Hour, time.Hour)
+	g.met(0, "a", 0, now)
+	g.met(0, "a2", 0, now.add(time.Second))
+	g.met(1, "b", 0, now.add(2*time.Second))
+	require.ErrorContains(t, g.withheld(g.identity(1), 10*time.Second, now.add(2*time.Second)), "vote withheld")
+}
+
+func TestAFreshDeploymentGrantsThroughTheEndOfItsWindow(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		for _, f := range w.nodes {
+			f.started = time.Now()
+		}
+		l := w.openNow()
+		for range 130 {
+			require.NoError(t, w.hold(l, "orders", 10*time.Second).Release(t.Context()))
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
