@@ -182,3 +182,45 @@ func TestDebtsThatExpiredAreNotPaid(t *testing.T) {
 		require.Zero(t, owed(l.nodes[2]))
 	})
 }
+
+func TestACommandThatWakesUpWithItsNodeAfterTheTTLIsUndoneToo(t *testing.T) {
+	for name, open := range map[string]func(*world) *Locker{
+		"Open": func(w *world) *Locker { return w.open() },
+		"New":  func(w *world) *Locker { return w.openDefault() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				l := open(w)
+				w.nodes[0].hang()
+				_, err := l.TryAcquire(t.Context(), "orders", 10*time.Second)
+				require.ErrorIs(t, err, ErrNoQuorum)
+				time.Sleep(time.Minute)
+				w.nodes[0].resume()
+				time.Sleep(3 * time.Second)
+				require.NotEmpty(t, w.nodes[0].commands("SET orders"), "it did arrive")
+				require.Empty(t, w.nodes[0].value("orders"))
+			})
+		})
+	}
+}
+
+func TestAReleaseGoesWhereACutOffRenewalMayStillArrive(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		l := w.open()
+		k := w.hold(l, "orders", 30*time.Second)
+		time.Sleep(time.Millisecond)
+		w.nodes[2].hang()
+		require.NoError(t, k.Renew(t.Context(), 30*time.Second)) // cut off on node 2
+		time.Sleep(time.Second)
+		require.NoError(t, w.nodes[2].server.Set("orders", "someone"))
+		k.mu.Lock()
+		k.spots[2].place = absent // as after a renewal that was refused over another connection
+		require.NotZero(t, k.spots[2].late)
+		k.mu.Unlock()
+		w.nodes[2].server.Del("orders")
+		require.NoError(t, k.Release(t.Context()))
+		w.nodes[2].resume() // the renewal heals the key now
+		time.Sleep(3 * time.Second)
+		w.keyless("orders")
+	})
+}

@@ -131,7 +131,8 @@ type round struct {
 }
 
 // newRound prepares a round; the caller holds c.mu and calls launch after unlocking it.
-// A release goes only where the token may be; the other nodes are counted as not holding it.
+// A release goes only where the token is, or may still arrive; the other nodes are counted as
+// not holding it.
 func (c *claim) newRound(op *operation, args []any, start instant, ttl time.Duration, settle func(*round) func()) *round {
 	r := &round{
 		claim: c, op: op, args: args, start: start, ttl: ttl, settle: settle,
@@ -142,7 +143,7 @@ func (c *claim) newRound(op *operation, args []any, start instant, ttl time.Dura
 	}
 	for i := range r.calls {
 		r.calls[i].round, r.calls[i].index = r, i
-		if !op.sets && c.spots[i].place == absent {
+		if s := c.spots[i]; !op.sets && s.place == absent && s.late == 0 {
 			r.record(i, answer{vote: refused, err: errMissing})
 		}
 	}
@@ -199,6 +200,7 @@ func (r *round) answer(i int, a answer) {
 		a.vote = failed
 		a.err = fmt.Errorf("its clock runs ahead: of a %v ttl, %v are missing", s.ttl, round3(missing))
 	}
+	underWay := s.late > 0 || s.place == maybe // something that sets the token
 	if !a.unsent {
 		s.place = a.place
 		s.set, s.ttl = r.start, r.ttl
@@ -211,7 +213,7 @@ func (r *round) answer(i int, a answer) {
 		s.late = r.ttl
 	case r.op.sets:
 	case a.vote == failed:
-		c.nodes[i].owe(debt{key: c.key, token: c.token, expires: r.start.add(c.ttl), late: s.late > 0})
+		c.nodes[i].owe(debt{key: c.key, token: c.token, expires: r.start.add(c.ttl), late: underWay})
 	case s.late > 0:
 		c.nodes[i].oweAgain(debt{key: c.key, token: c.token})
 	}

@@ -29,9 +29,9 @@ type config struct {
 	memProfile string
 }
 
-// Values of -pool. Raised spares a caller the wait for a connection, and yet it is no gift: with go-redis' own size,
-// redsync made 20 to 40 % more cycles at 256 callers (two cores shared with the servers). So both can be had, and
-// the output says which it was.
+// Values of -pool. Raised spares a caller the wait for a connection, and yet it need not be a gift: in one series on
+// two quiet cores redsync made 20 to 40 % more cycles with go-redis' own size at 256 callers, in a later one, on a
+// loaded machine, neither was clearly ahead. So both can be had, and the output says which it was.
 const (
 	poolRaised  = "raised"
 	poolDefault = "default"

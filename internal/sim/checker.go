@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock"
+)
+
+// Rule is a promise of the library that a run can break.
+type Rule string
+
+// The rules.
+const (
+	OneHolder    Rule = "OneHolder"    // no two holders of a key are inside their validity at a time
+	LossIsTold   Rule = "LossIsTold"   // a holder is told of its loss before anyone else gets the key
+	KeysEnd      Rule = "KeysEnd"      // no key outlives its undo or release by more than plan.settling
+	CallsReturn  Rule = "CallsReturn"  // every call comes back within its documented bound
+	RenewalHolds Rule = "RenewalHolds" // a renewal succeeds only if a quorum still held the token
+)
+
+// Violation is a rule that was broken.
+type Violation struct {
+	Rule Rule
+	Text string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Rule, v.Text) }
+
+// operation is one acquire and what becomes of its lock. Its name is the owner in every
+// token that it sends.
+type operation struct {
+	name     string
+	key      string
+	lock     *redlock.Lock // nil until granted
+	returned bool          // the acquire has come back
+	released time.Time     // when Release was called
+	orphaned bool          // its locker was closed: nobody pays what it owes
+
+	// The actor's own.
+	renewed bool // automatically
+	limited bool // by MaxHold
+}
+
+// ended reports whether token must vanish from the nodes: it belongs to a lost attempt, or
+// its lock was released.
+func (o *operation) ended(token string) bool {
+	return o.returned && (!o.granted(token) || !o.released.IsZero())
+}
+
+func (o *operation) granted(token string) bool { return o.lock != nil && o.lock.Token() == token }
+
+// holding is a node's having executed a command that met the token and left it there.
+type holding struct {
+	node int
+	at   time.Time
+}
+
+// checker holds the rules against what happens, in true time. It sees what the lockers'
+// callers see and what the nodes execute, and knows nothing of the library's insides.
+type checker struct {
+	log     *eventLog
+	quorum  int
+	timeout time.Duration // of nodes
+
+	mu         sync.Mutex
+	operations map[string]*operation
+	holders    map[string][]*operation // by key: granted, and not known to have ended
+	stored     map[string]int          // by token: how many nodes have granted it
+	early      map[string]string       // by token: who had not been told when a quorum had granted it
+	holdings   map[string][]holding    // by token
+	tokens     map[string]int          // by owner: how many have turned up
+	aliases    map[string]string       // by token
+	excused    map[string]bool         // node and token that was stored too late to be undone
+	violations []Violation
+}
+
+func newChecker(p plan, log *eventLog) *checker {
+	return &checker{
+		log: log, quorum: p.nodes/2 + 1, timeout: p.timeout(),
+		operations: make(map[string]*operation), holders: make(map[string][]*operation),
+		tokens: make(map[string]int), aliases: make(map[string]string),
+		stored: make(map[string]int), early: make(map[string]string),
+		holdings: make(map[string][]holding), excused: make(map[string]bool),
+	}
+}
+
+// violate notes a broken rule; c.mu is held.
+func (c *checker) violate(rule Rule, format string, args ...any) {
+	v := Violation{rule, fmt.Sprintf(format, args...)}
+	c.violations = append(c.violations, v)
+	c.log.add("CHECKER", "%s", v)
+}
+
+func (c *checker) failed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.violations) > 0
+}
+
+// asks notes that an acquire begins.
+func (c *checker) asks(name, key string) *operation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := &operation{name: name, key: key}
+	c.operations[name] = o
+	return o
+}
+
+// gets notes that an acquire has come back, with its lock or without, and checks that it is
+// alone. Looking at this moment is enough: a validity that is over is never prolonged.
+func (c *checker) gets(o *operation, lock *redlock.Lock) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.returned, o.lock = true, lock
+	if lock == nil {
+		return
+	}
+	for _, h := range c.others(o) {
+		if left := h.lock.Validity(); left > 0 {
+			c.violate(OneHolder, "%s was granted %q while %s had it, for %v more", o.name, o.key, h.name, left)
+		} else {
+			c.violate(LossIsTold, "%s was granted %q, and %s was not told that it is over", o.name, o.key, h.name)
+		}
+	}
+	if early, ok := c.early[lock.Token()]; ok {
+		c.violate(LossIsTold, "a quorum of nodes had granted %q to %s, which got it later, when %s", o.key, o.name, early)
+	}
+	c.holders[o.key] = append(c.holders[o.key], o)
+}
+
+// others returns the holders of o's key that have not been released or told of a loss.
+func (c *checker) others(o *operation) []*operation {
+	c.holders[o.key] = slices.DeleteFunc(c.holders[o.key], func(h *operation) bool { return !h.released.IsZero() || isDone(h.lock) })
+	return c.holders[o.key]
+}
+
+func isDone(lock *redlock.Lock) bool {
+	select {
+	case <-lock.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// releases notes that Release is about to be called.
+func (c *checker) releases(o *operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.released.IsZero() {
+		o.released = time.Now()
+	}
+}
+
+// renews checks a renewal that succeeded and was asked for at begin: a quorum of nodes must
+// have had the token when the renewal came.
+func (c *checker) renews(o *operation, begin time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nodes := make(map[int]bool)
+	for _, h := range c.holdings[o.lock.Token()] {
+		if !h.at.Before(begin) {
+			nodes[h.node] = true
+		}
+	}
+	if len(nodes) < c.quorum {
+		c.violate(RenewalHolds, "%s, on %d of %d", o.name, len(nodes), c.quorum)
+	}
+}
+
+// closes notes that the locker named owner was closed.
+func (c *checker) closes(locker string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, o := range c.operations {
+		if strings.HasPrefix(name, locker) {
+			o.orphaned = true
+		}
+	}
+}
+
+// late notes a call that took longer than it may.
+func (c *checker) late(who, call string, took, bound time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.violate(CallsReturn, "%s: %s took %v of at most %v", who, call, took, bound)
+}
+
+// executed is called by the nodes for every command, with their lock held.
+func (c *checker) executed(e execution) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, token := range e.after {
+		o := c.operations[owner(token)]
+		switch {
+		case o == nil:
+		case token == e.before[i]:
+			c.holdings[token] = append(c.holdings[token], holding{e.node.id, time.Now()})
+		default:
+			c.excused[excuse(e.node.id, token)] = e.late && c.tooLate(o, token)
+			c.grants(o, token)
+		}
+	}
+}
+
+// tooLate reports whether what stored a token, and was under way for more than two node
+// timeouts, came when the release that should follow it had been sent and repeated.
+func (c *checker) tooLate(o *operation, token string) bool {
+	return !o.granted(token) || !o.released.IsZero() && time.Since(o.released) > c.timeout
+}
+
+// grants notes that a node has stored a token. If that makes a quorum, nobody else may be
+// a holder any more, whenever the news arrives.
+func (c *checker) grants(o *operation, token string) {
+	c.stored[token]++
+	if c.stored[token] != c.quorum || o.granted(token) {
+		return
+	}
+	for _, h := range c.others(o) {
+		c.early[token] = fmt.Sprintf("%s was valid for %v more", h.name, h.lock.Validity())
+	}
+}
+
+// alias names a token in the log: by its owner and, as an Acquire makes many, by the order in
+// which they turned up. The token itself is a random number.
+func (c *checker) alias(token string) string {
+	if token == "" {
+		return "nothing"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.aliases[token]; !ok {
+		name := owner(token)
+		c.tokens[name]++
+		c.aliases[token] = fmt.Sprintf("%s#%d", name, c.tokens[name])
+	}
+	return c.aliases[token]
+}
+
+func owner(token string) string {
+	name, _, _ := strings.Cut(token, "/")
+	return name
+}
+
+func excuse(node int, token string) string { return fmt.Sprintf("%d %s", node, token) }
+
+// leftover checks what a node still stores once everything owed must have been paid.
+func (c *checker) leftover(n *node, key, token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.operations[owner(token)]
+	if o.ended(token) && !o.orphaned && !c.excused[excuse(n.id, token)] {
+		c.violate(KeysEnd, "%s still has the token of %s under %q", n.name, o.name, key)
+	}
+}

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// control is a way to break the library, and the rule that must notice.
+type control struct {
+	name        string
+	rule        Rule
+	mutations   []mutation
+	environment []string
+}
+
+var controls = []control{
+	{name: "drift 0", rule: OneHolder, mutations: []mutation{{
+		"drift.go",
+		"return start.add(ttl - d.allowance(ttl))",
+		"return start.add(ttl)",
+	}}},
+	{name: "quorum N/2", rule: OneHolder, mutations: []mutation{{
+		"quorum.go",
+		"return nodes/2 + 1",
+		"return max(1, nodes/2)",
+	}}},
+	{name: "start read after the answers", rule: OneHolder, mutations: []mutation{{
+		"redlock.go",
+		"until := k.drift.until(r.start, q.ttl)",
+		"until := k.drift.until(now, q.ttl)",
+	}}},
+	{name: "undo skipped", rule: KeysEnd, mutations: []mutation{{
+		"redlock.go",
+		"	return r.launch\n",
+		"	_ = r\n	return nothing\n",
+	}}},
+	{name: "debts not paid", rule: KeysEnd, mutations: []mutation{{
+		"node.go",
+		"n.ledger.owe(",
+		"func(debt) {}(",
+	}}},
+	{name: "renewals count healed nodes", rule: RenewalHolds, mutations: []mutation{{
+		"wire.go",
+		"return answer{vote: refused, place: present, err: errHealed}, true",
+		"return answer{vote: granted, place: present}, true",
+	}}},
+	{name: "loss not signalled", rule: LossIsTold, mutations: []mutation{{
+		"lock.go",
+		"return max(0, next.left(now))",
+		"return time.Minute",
+	}}},
+	{name: "release waits for all it asked", rule: CallsReturn, mutations: []mutation{{
+		"lock.go",
+		"r.await(context.Background(), timeout)",
+		"r.await(context.Background(), 100*timeout)",
+	}}},
+	{name: "guard window of a short ttl", rule: OneHolder, mutations: []mutation{{
+		"guard.go",
+		"window := max(ttl, g.maxTTL)",
+		"window := ttl",
+	}}},
+	{name: "amnesia without a guard", rule: OneHolder, environment: []string{envAmnesia + "=1", envGuard + "=0"}},
+}
+
+func findControl(name string) (control, error) {
+	if name == "" {
+		return control{}, nil
+	}
+	for _, c := range controls {
+		if c.name == name {
+			return c, nil
+		}
+	}
+	return control{}, fmt.Errorf("%s=%q: there is no such control", envControl, name)
+}
+
+const controlSeeds = "1000"
+
+// TestBrokenLibrariesAreFoundOut proves that the simulator can fail: every way to break the
+// library breaks its rule within 1,000 seeds.
+func TestBrokenLibrariesAreFoundOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the library once for each control")
+	}
+	for _, c := range controls {
+		t.Run(c.name, func(t *testing.T) {
+			begin := time.Now()
+			child := build(t, false, c.mutations...)
+			built := time.Since(begin)
+			environment := append([]string{
+				envSeeds + "=" + controlSeeds, envFrom + "=1", envWant + "=" + string(c.rule), envControl + "=" + c.name,
+			}, c.environment...)
+			output, failed := child.run(environment...)
+			seed := regexp.MustCompile(`seed \d+: ` + string(c.rule) + `.*`).FindString(output)
+			if !failed || seed == "" {
+				t.Fatalf("no violation of %s in %s seeds\n%s", c.rule, controlSeeds, output)
+			}
+			t.Logf("%s (built in %.1fs, found in %.1fs)", seed, built.Seconds(), (time.Since(begin) - built).Seconds())
+		})
+	}
+}

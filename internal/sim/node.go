@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	lua "github.com/yuin/gopher-lua"
+)
+
+var errSilent = errors.New("no answer")
+
+// node is one simulated server: miniredis for its data, its own clock, and the ways in which
+// a process or a machine fails. It executes one command at a time and takes no time for it.
+type node struct {
+	id       int
+	name     string
+	log      *eventLog
+	clock    nodeClock
+	observer func(execution)
+
+	mu       sync.Mutex
+	data     *miniredis.Miniredis
+	scripts  scripts
+	inner    *server.Peer // for commands of scripts
+	innerOut bytes.Buffer
+	sessions []*session
+	hangs    int      // so many faults keep the process from running
+	crashes  int      // … and so many have ended it
+	silent   bool     // crashed, and the machine too: nobody refuses a connection
+	backlog  []parcel // what the sockets of a hung process keep
+	restarts int
+	started  time.Time // of the process, by the node's clock
+}
+
+type parcel struct {
+	session *session
+	data    []byte // nil: the client has closed the connection
+	late    bool
+}
+
+// execution is one command that a node ran.
+type execution struct {
+	node   *node
+	client int
+	args   []string
+	reply  any
+	late   bool // the network had kept the command for long
+
+	// The lock keys of the command, the tokens it has for them, and what the node stored
+	// under them before and after, "" for nothing.
+	keys, tokens, before, after []string
+}
+
+func newNode(id int, log *eventLog, clock nodeClock, age time.Duration) *node {
+	n := &node{
+		id: id, name: fmt.Sprintf("node %d", id), log: log, clock: clock,
+		data: miniredis.NewMiniRedis(), started: clock.now().Add(-age),
+	}
+	n.data.SetTime(clock.now())
+	n.data.ClockTTL(true)
+	c, err := n.data.Dial() // makes the server
+	if err != nil {
+		panic(err)
+	}
+	_ = c.Close()
+	n.inner = server.NewPeer(bufio.NewWriter(&n.innerOut))
+	n.forgetScripts()
+	return n
+}
+
+func (n *node) forgetScripts() {
+	n.scripts = scripts{loaded: make(map[string]*lua.FunctionProto), call: n.direct}
+}
+
+func (n *node) accept(c *conn) (*session, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.crashes > 0 && n.silent:
+		return nil, errSilent
+	case n.crashes > 0:
+		return nil, errRefused
+	}
+	s := &session{node: n, conn: c} // of a hung process too: its kernel accepts
+	s.peer = server.NewPeer(bufio.NewWriter(s))
+	n.sessions = append(n.sessions, s)
+	return s, nil
+}
+
+// receive is called when data arrives at the node's machine.
+func (s *session) receive(data []byte, late bool) {
+	n := s.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.crashes > 0:
+	case s.dead && data != nil:
+		s.send(nil, errReset)
+	case n.hangs > 0:
+		n.backlog = append(n.backlog, parcel{s, data, late})
+	default:
+		n.process(parcel{s, data, late})
+	}
+}
+
+// process executes what has arrived and sends the replies; n.mu is held.
+func (n *node) process(p parcel) {
+	s := p.session
+	if s.dead {
+		return
+	}
+	if p.data == nil {
+		s.close()
+		n.sessions = slices.DeleteFunc(n.sessions, func(t *session) bool { return t == s })
+		return
+	}
+	s.hold()
+	defer s.release()
+	s.in = append(s.in, p.data...)
+	for {
+		args, rest, ok := parseCommand(s.in)
+		if !ok {
+			return
+		}
+		s.in = rest
+		n.observer(n.execute(s, args, p.late))
+	}
+}
+
+func (n *node) execute(s *session, args []string, late bool) execution {
+	n.data.SetTime(n.clock.now())
+	e := execution{node: n, client: s.conn.client, args: args, late: late}
+	e.keys, e.tokens = locksOf(args)
+	e.before = n.stored(e.keys)
+	e.reply = n.run(s, args)
+	e.after = n.stored(e.keys)
+	return e
+}
+
+// locksOf returns the keys and tokens of a command that can set or delete locks.
+func locksOf(args []string) (keys, tokens []string) {
+	switch {
+	case strings.EqualFold(args[0], "set"):
+		return args[1:2], args[2:3]
+	case strings.EqualFold(args[0], "evalsha"):
+		n, _ := strconv.Atoi(args[2])
+		return args[3 : 3+n], args[3+n : 3+2*n]
+	}
+	return nil, nil
+}
+
+func (n *node) stored(keys []string) []string {
+	values := make([]string, len(keys))
+	for i, key := range keys {
+		values[i], _ = n.data.Get(key)
+	}
+	return values
+}
+
+func (n *node) run(s *session, args []string) any {
+	switch strings.ToUpper(args[0]) {
+	case "INFO":
+		return s.reply(n.info())
+	case "SCRIPT":
+		if strings.EqualFold(args[1], "load") {
+			return s.reply(n.scripts.load(args[2]))
+		}
+	case "EVALSHA":
+		return s.reply(n.scripts.evalsha(args[1:]))
+	}
+	return s.dispatch(args)
+}
+
+// direct runs one command of a script.
+func (n *node) direct(args []string) any {
+	n.innerOut.Reset()
+	n.data.Server().Dispatch(n.inner, args)
+	n.inner.Flush()
+	reply, _ := parseReply(n.innerOut.Bytes())
+	return reply
+}
+
+// info answers INFO server, which miniredis does not have.
+func (n *node) info() string {
+	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%020x%020x\r\nuptime_in_seconds:%d\r\n",
+		n.id+1, n.restarts+1, int(n.clock.now().Sub(n.started).Seconds()))
+}
+
+// value returns what the node stores under key now, "" for nothing.
+func (n *node) value(key string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.data.SetTime(n.clock.now())
+	v, _ := n.data.Get(key)
+	return v
+}
+
+func (n *node) close() {
+	n.crash(true)
+	n.data.Close()
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	maxNodes   = 5
+	maxLockers = 5
+
+	// maxRate is how much a node's clock may run faster or slower than the lockers', in
+	// parts per million: the drift allowance of 1 % of the ttl covers 1/0.99.
+	maxRate = 10_000
+)
+
+// Settings are what one run is told beside its seed.
+type Settings struct {
+	Amnesia bool // nodes may also restart without their data
+	Guard   bool // lockers use the restart guard
+}
+
+// plan is what a seed stands for, but for what its parts draw on the way.
+type plan struct {
+	seed        uint64
+	nodes       int
+	lockers     int
+	actors      int // per locker
+	keys        int
+	operations  int     // per actor
+	renewals    int     // at most, by hand, while a lock is held
+	overstay    float64 // the chance of a holder to release only after its validity
+	ttl         time.Duration
+	longTTL     time.Duration // of some locks, far above every bound; 0 for none
+	nodeTimeout time.Duration // 0 for the default
+	lazy        int           // the clients' own timeouts, in node timeouts, where they ignore a ctx; 0: they are tuned
+	backoffBase time.Duration // with backoffMax; 0 for the defaults
+	backoffMax  time.Duration
+	rates       []int // of the nodes' clocks, in ppm
+	young       bool  // the nodes have only just been started
+	strict      bool  // GuardStrict instead of GuardAuto
+	delay       time.Duration
+	delaySpread time.Duration
+	jitter      time.Duration
+	odds        odds
+	calm        time.Duration // mean time between faults; 0: there are none
+}
+
+const defaultNodeTimeout = 200 * time.Millisecond
+
+func (p plan) timeout() time.Duration {
+	if p.nodeTimeout > 0 {
+		return p.nodeTimeout
+	}
+	return defaultNodeTimeout
+}
+
+// probeMax is the longest time between two of the library's probes of a node that is down.
+const probeMax = 2 * time.Second
+
+// largestTTL is the longest life that any locker asks for.
+func (p plan) largestTTL() time.Duration { return max(2*p.ttl, p.longTTL) }
+
+// clientTimeout is how long a client of the Redis library waits for an answer.
+func (p plan) clientTimeout() time.Duration { return max(1, time.Duration(p.lazy)) * p.timeout() }
+
+// settling is how long a node may still hold what was undone or released, once everything
+// works again:
+//
+//	client timeout  a command sent just before has to fail
+//	probeMax        until the worker asks the node again
+//	client timeout  which may meet a connection that broke long ago
+//	probeMax        until it asks once more
+//	2 node timeout  for the answer, and for the releases that follow it
+//	node timeout    until they are repeated, since what hung may have come after them
+//	node timeout    for these to arrive
+//
+// To this a hang, a cut or an outage adds its own length, so the clock of this bound starts
+// when the last of them is over. A single message that the network keeps for longer than two
+// node timeouts, while other connections work, is beyond it: what it stores may live out its
+// ttl, and is excused if it came more than a node timeout after the release.
+func (p plan) settling() time.Duration {
+	return 2*probeMax + 2*p.clientTimeout() + 4*p.timeout()
+}
+
+// longest is more than any run takes.
+func (p plan) longest() time.Duration {
+	return time.Duration(p.operations) * (20*max(p.ttl, p.longTTL) + 10*time.Second)
+}
+
+// forgets reports whether a node may lose its data in a restart. GuardAuto takes nodes that are
+// all young for a fresh deployment, where nothing can have been forgotten: it is not made for
+// all of them losing their data within the largest ttl, GuardStrict is. So with GuardAuto no
+// node forgets where all are young, and node 0 stays old.
+func (p plan) forgets(node int, s Settings) bool {
+	return s.Amnesia && (p.strict || !p.young && node > 0)
+}
+
+// restarts reports whether a node may restart at all.
+func (p plan) restarts(node int, s Settings) bool {
+	return !s.Amnesia || p.strict || p.young || node > 0
+}
+
+// stream returns random numbers that depend on the seed and the name alone: what one part
+// of a run draws does not change what another gets.
+func stream(seed uint64, name string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// between draws from [low, high), every order of magnitude as likely as another.
+func between(rng *rand.Rand, low, high time.Duration) time.Duration {
+	return time.Duration(float64(low) * math.Pow(float64(high)/float64(low), rng.Float64()))
+}
+
+func choose[T any](rng *rand.Rand, options ...T) T { return options[rng.IntN(len(options))] }
+
+func chance(rng *rand.Rand, p float64) bool { return rng.Float64() < p }
+
+func newPlan(seed uint64) plan {
+	rng := stream(seed, "plan")
+	p := plan{
+		seed:    seed,
+		nodes:   choose(rng, 3, 3, 3, 3, 3, 3, 5, 5, 1),
+		lockers: 2 + rng.IntN(maxLockers-1),
+		actors:  choose(rng, 1, 1, 2),
+		keys:    choose(rng, 1, 1, 1, 2, 3),
+		ttl:     between(rng, 120*time.Millisecond, 12*time.Second),
+		young:   chance(rng, 0.3),
+		delay:   between(rng, 20*time.Microsecond, 2*time.Millisecond),
+		jitter:  between(rng, 20*time.Microsecond, time.Millisecond),
+	}
+	p.operations = max(2, 30/(p.lockers*p.actors))
+	p.renewals, p.overstay = choose(rng, 2, 4), 0.25
+	if chance(rng, 0.3) {
+		p.longTTL = between(rng, 40*time.Second, 2*time.Minute)
+	}
+	if chance(rng, 0.4) {
+		p.nodeTimeout = between(rng, 30*time.Millisecond, 400*time.Millisecond).Truncate(time.Millisecond)
+		p.ttl = max(p.ttl, 3*p.nodeTimeout)
+	}
+	p.delaySpread = between(rng, 100*time.Microsecond, p.timeout()/8)
+	if chance(rng, 0.2) {
+		p.lazy = 2 + rng.IntN(6)
+	}
+	if p.ttl > time.Second || chance(rng, 0.5) { // waiting must not be all that a run does
+		p.backoffBase, p.backoffMax = p.ttl/20, p.ttl/3
+	}
+	for range p.nodes {
+		p.rates = append(p.rates, choose(rng, 0, maxRate, -maxRate, maxRate, rng.IntN(2*maxRate)-maxRate))
+	}
+	if chance(rng, 0.5) {
+		p.odds = odds{
+			lose: choose(rng, 0, 0.01, 0.05), cut: choose(rng, 0, 0.01, 0.05), straggle: choose(rng, 0, 0, 0.01, 0.03, 0.15),
+			longest: 3 * p.ttl,
+		}
+	}
+	if chance(rng, 0.85) {
+		p.calm = between(rng, p.ttl/4, 8*p.ttl)
+	}
+	if chance(rng, 0.15) {
+		p.brood(rng)
+	}
+	p.strict = !p.young && chance(rng, 0.4) // a young one would grant nothing for most of a run
+	return p
+}
+
+// brood makes it a run in which little goes wrong but that messages come late, and everybody
+// renews and overstays: a late renewal then has the time to do harm.
+func (p *plan) brood(rng *rand.Rand) {
+	p.nodes, p.keys, p.renewals, p.overstay, p.calm = choose(rng, 1, 1, 3), 1, 3, 0.7, 20*p.ttl
+	p.rates = p.rates[:1]
+	for len(p.rates) < p.nodes {
+		p.rates = append(p.rates, maxRate)
+	}
+	p.odds = odds{lose: 0.02, cut: 0.02, straggle: choose(rng, 0.05, 0.2), longest: between(rng, p.timeout(), 2*p.ttl+p.timeout())}
+}

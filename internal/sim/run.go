@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/sim/jitter"
+)
+
+// Result is what came of a run.
+type Result struct {
+	Violations []Violation
+	Lasted     time.Duration // virtual
+	Grants     int
+	log        *eventLog
+}
+
+// Log returns all that happened, in true time, one event a line.
+func (r *Result) Log() string { return r.log.String() }
+
+// Digest is equal for runs with equal logs.
+func (r *Result) Digest() string { return digest(r.Log()) }
+
+// Run makes the run that a seed stands for. It must be called in a bubble of testing/synctest,
+// and starts and ends all its goroutines itself.
+func Run(seed uint64, s Settings) *Result {
+	p := newPlan(seed)
+	// The jitter of the library is drawn from the time of day: give each seed its own.
+	time.Sleep(time.Duration(stream(seed, "dawn").Int64N(int64(time.Hour))))
+	w := newWorld(p, s)
+	w.log.add("seed", "%d: %+v", seed, p)
+	c := &calls{check: w.check, open: make(map[string]string)}
+	weather := &weather{world: w, rng: stream(seed, "weather")}
+	for _, l := range w.lockers {
+		l.open()
+	}
+	var background sync.WaitGroup
+	background.Go(weather.run)
+
+	w.act(c, weather)
+	weather.clearUp()
+	w.settle()
+	for _, l := range w.lockers {
+		c.bounded(l.name(), "close", 4*p.timeout(), func() { l.close() })
+	}
+	for _, n := range w.nodes {
+		n.close()
+	}
+	c.watchers.Wait()
+	background.Wait()
+	return w.result()
+}
+
+// act runs the actors until all are done.
+func (w *world) act(c *calls, weather *weather) {
+	var acting sync.WaitGroup
+	for _, l := range w.lockers {
+		for i := range w.plan.actors {
+			name := fmt.Sprintf("actor %d-%d", l.id, i)
+			a := &actor{locker: l, id: i, rng: stream(w.plan.seed, name), calls: c, weather: weather}
+			acting.Go(func() { jitter.As(name, a.run) })
+		}
+	}
+	finished := make(chan struct{})
+	go func() {
+		acting.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-time.After(w.plan.longest()):
+		panic(fmt.Sprintf("seed %d: %s: these calls do not come back: %v", w.plan.seed, CallsReturn, c.underWay()))
+	}
+}
+
+// settle waits until everything owed must have been paid, and looks at what is left.
+func (w *world) settle() {
+	time.Sleep(w.plan.settling())
+	for _, n := range w.nodes {
+		for i := range w.plan.keys {
+			key := fmt.Sprintf("key%d", i)
+			if token := n.value(key); token != "" {
+				w.log.add(n.name, "still has %q for %s", key, owner(token))
+				w.check.leftover(n, key, token)
+			}
+		}
+	}
+}
+
+func (w *world) result() *Result {
+	r := &Result{Violations: w.check.violations, Lasted: time.Since(w.log.begin), log: w.log}
+	for _, o := range w.check.operations {
+		if o.lock != nil {
+			r.Grants++
+		}
+	}
+	return r
+}
+
+// calls watches how long calls take.
+type calls struct {
+	check    *checker
+	watchers sync.WaitGroup // of locks
+
+	mu   sync.Mutex
+	open map[string]string
+}
+
+// bounded runs a call that must come back within bound. It takes no virtual time beyond
+// what it waits for.
+func (c *calls) bounded(who, what string, bound time.Duration, call func()) {
+	c.mu.Lock()
+	c.open[who] = what
+	c.mu.Unlock()
+	begin := time.Now()
+	call()
+	took := time.Since(begin)
+	c.mu.Lock()
+	delete(c.open, who)
+	c.mu.Unlock()
+	if took > bound {
+		c.check.late(who, what, took, bound)
+	}
+}
+
+// underWay returns the calls that have not come back.
+func (c *calls) underWay() (open []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for who, what := range c.open {
+		open = append(open, who+": "+what)
+	}
+	slices.Sort(open)
+	return open
+}
