@@ -223,6 +223,22 @@ func TestANodeWhoseClockRunsAheadIsFoundAtTheRenewal(t *testing.T) {
 	})
 }
 
+func TestAFastClockIsFoundAtEveryRenewal(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		l := w.open()
+		k := w.hold(l, "orders", 10*time.Second)
+		for range 6 {
+			time.Sleep(4 * time.Second)
+			w.nodes[0].server.FastForward(time.Second)
+			require.NoError(t, k.Renew(t.Context(), 10*time.Second))
+			time.Sleep(time.Millisecond)
+			fast := l.guard.identity(0)
+			require.True(t, fast.ahead)
+			require.Less(t, systemClock().ago(fast.aheadAt), 2*time.Millisecond)
+		}
+	})
+}
+
 func TestClocksWithinTheDriftAllowanceRaiseNoAlarm(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		l := w.open()

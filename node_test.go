@@ -183,24 +183,29 @@ func TestDebtsThatExpiredAreNotPaid(t *testing.T) {
 	})
 }
 
-func TestACommandThatWakesUpWithItsNodeAfterTheTTLIsUndoneToo(t *testing.T) {
-	for name, open := range map[string]func(*world) *Locker{
+func TestNodesThatHungForLongerThanTheTTLWakeUpWithNoKeyOfAReleasedLock(t *testing.T) {
+	for name, open := range map[string]func(w *world) *Locker{
 		"Open": func(w *world) *Locker { return w.open() },
 		"New":  func(w *world) *Locker { return w.openDefault() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, 1, func(t *testing.T, w *world) {
-				l := open(w)
-				w.nodes[0].hang()
-				_, err := l.TryAcquire(t.Context(), "orders", 10*time.Second)
-				require.ErrorIs(t, err, ErrNoQuorum)
-				time.Sleep(time.Minute)
-				w.nodes[0].resume()
-				time.Sleep(3 * time.Second)
-				require.NotEmpty(t, w.nodes[0].commands("SET orders"), "it did arrive")
-				require.Empty(t, w.nodes[0].value("orders"))
+		for hung := 1; hung <= 3; hung++ {
+			t.Run(fmt.Sprint(name, ", hung ", hung), func(t *testing.T) {
+				inWorld(t, 3, func(t *testing.T, w *world) {
+					k := w.hold(open(w), "orders", 10*time.Second)
+					time.Sleep(time.Millisecond)
+					for _, f := range w.nodes[:hung] {
+						f.hang()
+					}
+					_ = k.Renew(t.Context(), 10*time.Second)
+					time.Sleep(210 * time.Millisecond)
+					_ = k.Release(t.Context())
+					time.Sleep(time.Minute)
+					w.all((*fakeNode).resume)
+					time.Sleep(4 * time.Second)
+					w.keyless("orders")
+				})
 			})
-		})
+		}
 	}
 }
 

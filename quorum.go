@@ -200,20 +200,24 @@ func (r *round) answer(i int, a answer) {
 		a.vote = failed
 		a.err = fmt.Errorf("its clock runs ahead: of a %v ttl, %v are missing", s.ttl, round3(missing))
 	}
-	underWay := s.late > 0 || s.place == maybe // something that sets the token
 	if !a.unsent {
 		s.place = a.place
 		s.set, s.ttl = r.start, r.ttl
-		if a.vote == failed {
-			s.ttl = 0
+		if a.vote == failed && missing <= 0 {
+			s.ttl = 0 // it may have been set or not
 		}
 	}
 	switch {
-	case r.op.sets && a.unanswered && (s.late == 0 || r.ttl < s.late):
-		s.late = r.ttl
+	case r.op.sets && a.unanswered:
+		if s.late == 0 || r.ttl < s.late {
+			s.late = r.ttl
+		}
+		if c.ended { // its release may have been booked before this was known
+			c.nodes[i].owe(debt{key: c.key, token: c.token, late: true})
+		}
 	case r.op.sets:
 	case a.vote == failed:
-		c.nodes[i].owe(debt{key: c.key, token: c.token, expires: r.start.add(c.ttl), late: underWay})
+		c.nodes[i].owe(debt{key: c.key, token: c.token, expires: r.start.add(c.ttl), late: s.late > 0})
 	case s.late > 0:
 		c.nodes[i].oweAgain(debt{key: c.key, token: c.token})
 	}
@@ -234,10 +238,14 @@ func (r *round) answer(i int, a answer) {
 // passed; 0 or less if the node kept time. One whose clock runs ahead keeps less than it promises.
 func (c *claim) missingLife(i int, a answer) time.Duration {
 	s := c.spots[i]
-	if !a.timed || s.ttl == 0 || s.late > 0 {
+	if !a.timed || s.ttl == 0 {
 		return 0
 	}
-	return lostTime(c.drift, s.set, c.clock(), s.ttl, a.left)
+	ttl := s.ttl
+	if s.late > 0 {
+		ttl = min(ttl, s.late) // what was cut off may have arrived since
+	}
+	return lostTime(c.drift, s.set, c.clock(), ttl, a.left)
 }
 
 func (r *round) record(i int, a answer) {

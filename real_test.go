@@ -169,7 +169,7 @@ func TestRealServersTwoOfFiveStoppedCostNothingAndWakeUpWithoutKeys(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := open()
-			require.NoError(t, l.Do(t.Context(), "warm", time.Second, func(context.Context, *Lock) error { return nil }))
+			require.NoError(t, l.Do(t.Context(), "warm", 10*time.Second, func(context.Context, *Lock) error { return nil }))
 			resume := r.pause(t, r.servers[1], r.servers[3])
 			defer resume()
 			var wg sync.WaitGroup

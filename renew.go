@@ -121,12 +121,16 @@ func (k *Lock) conclude(r *round) {
 		}
 		return
 	}
-	until := k.leaseEnd(r)
+	ttl := k.promised(r)
+	until := k.drift.until(r.start, ttl)
+	if k.maxHold > 0 {
+		until = earlier(until, k.holdEnd)
+	}
 	switch {
 	case r.verdict == won && !until.over(now):
 		k.until = until
 		k.auto.failures = 0
-		k.auto.next = r.start.add(min(k.auto.ttl, r.ttl) / 2)
+		k.auto.next = r.start.add(min(k.auto.ttl, ttl) / 2)
 		if k.maxHold > 0 && k.holdEnd.left(r.start) <= r.ttl {
 			k.auto.on = false // this lease lasts until the end of MaxHold
 		}
@@ -144,18 +148,14 @@ func (k *Lock) conclude(r *round) {
 	k.timer.Reset(k.alarm(now))
 }
 
-// leaseEnd is the until that a renewal gives. A node that may still get a cut-off command
-// with a shorter ttl promises no more than that.
-func (k *Lock) leaseEnd(r *round) instant {
+// promised is the ttl that a renewal's nodes keep the key for. One that may still get a cut-off
+// command with a shorter ttl promises no more than that.
+func (k *Lock) promised(r *round) time.Duration {
 	ttl := r.ttl
 	for i, s := range k.spots {
 		if s.late > 0 && r.calls[i].vote == granted {
 			ttl = min(ttl, s.late)
 		}
 	}
-	until := k.drift.until(r.start, ttl)
-	if k.maxHold > 0 {
-		until = earlier(until, k.holdEnd)
-	}
-	return until
+	return ttl
 }

@@ -338,3 +338,19 @@ func TestAShorterRenewalByHandKeepsTheAutomaticOnesGoing(t *testing.T) {
 		require.Greater(t, k.Validity(), 5*time.Second, "back at its own ttl")
 	})
 }
+
+// A shorter renewal by hand whose answer was lost: later renewals are believed for its ttl alone, but come
+// every half of the longer one.
+func TestALostShorterRenewalByHandDoesNotEndTheAutomaticOnes(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		k := w.hold(w.open(), "orders", 10*time.Second, AutoRenew())
+		time.Sleep(time.Millisecond)
+		for _, f := range w.nodes[:2] {
+			f.mute()
+		}
+		require.ErrorIs(t, k.Renew(t.Context(), 4*time.Second), ErrNoQuorum)
+		w.all((*fakeNode).resume)
+		time.Sleep(time.Minute)
+		require.NoError(t, k.Err())
+	})
+}
