@@ -272,7 +272,7 @@ func TestAHundredWaitersNeitherSpinNorHang(t *testing.T) {
 		}
 		const seconds = 3
 		time.Sleep(seconds * time.Second)
-		require.Equal(t, 100, l.Stats().Waiting)
+		require.GreaterOrEqual(t, l.Stats().Waiting, 90, "all but those in the middle of an attempt")
 		attempts := float64(l.Stats().Held) / 100 / seconds
 		t.Logf("%.1f attempts a second for each waiter", attempts)
 		require.Less(t, attempts, 8.0)
