@@ -19,12 +19,12 @@ type GuardMode uint8
 
 const (
 	// GuardAuto withholds the votes of a node that was seen to restart, and of one that is met
-	// for the first time soon after its start, unless all nodes are that young: a fresh
-	// deployment, where nothing can have been forgotten. It is the default.
+	// for the first time soon after its start, unless all nodes were that young when they were
+	// met, which is taken for a fresh deployment. It is the default.
 	GuardAuto GuardMode = iota
 
 	// GuardStrict withholds the votes of young nodes even if all of them are young, as they
-	// are after a power cut.
+	// are after a power cut, or after restarts within the first ttl of a deployment.
 	GuardStrict
 
 	// GuardOff counts every vote. A node that restarts without its keys can then take part

@@ -75,7 +75,9 @@ func (k *Lock) Nodes() int {
 	return k.holders()
 }
 
-// Done returns a channel that is closed when the lock is lost or released.
+// Done returns a channel that is closed when the lock is lost or released: at Until at the
+// latest, by a timer. On a machine that was suspended meanwhile the timer is late; Err,
+// Validity and Renew tell the loss at once.
 func (k *Lock) Done() <-chan struct{} { return k.life.Done() }
 
 // Err returns nil while the lock is held, then an error that wraps ErrLost or ErrReleased
