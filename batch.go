@@ -68,7 +68,7 @@ func (n *node) send() error {
 	if len(n.commands) == 0 {
 		return nil
 	}
-	execErr := n.exchange(fresh(n.commands)...)
+	execErr := n.exchange(n.load(n.commands)...)
 	if first := &n.commands[0]; len(first.calls) > 1 && refusedTogether(first.Err()) {
 		n.single = true
 		n.commands = n.commands[1:]
@@ -86,7 +86,46 @@ func (n *node) send() error {
 	return execErr
 }
 
-// fresh gives the commands what the client library sends and fills.
+// slot is a command of the client library with its arguments, used again in every batch: most
+// of what a worker would allocate.
+type slot struct {
+	cmd  *redis.Cmd
+	args [setArgs]any
+}
+
+// load gives the commands what the client library sends and fills: for our own clients, whose
+// commands nobody keeps, from slots.
+func (n *node) load(commands []command) []redis.Cmder {
+	if !n.own {
+		return fresh(commands)
+	}
+	n.wire = n.wire[:0]
+	for i := range commands {
+		c := &commands[i]
+		if len(c.args) != setArgs {
+			c.Cmd = redis.NewCmd(context.Background(), c.args...)
+		} else {
+			c.Cmd = n.slot(i, c.args)
+		}
+		n.wire = append(n.wire, c)
+	}
+	return n.wire
+}
+
+func (n *node) slot(i int, args []any) *redis.Cmd {
+	for len(n.slots) <= i {
+		s := new(slot)
+		s.cmd = redis.NewCmd(context.Background(), s.args[:]...)
+		n.slots = append(n.slots, s)
+	}
+	s := n.slots[i]
+	copy(s.args[:], args)
+	s.cmd.SetVal(nil)
+	s.cmd.SetErr(nil)
+	return s.cmd
+}
+
+// fresh is load without slots.
 func fresh(commands []command) []redis.Cmder {
 	wire := make([]redis.Cmder, len(commands))
 	for i := range commands {

@@ -57,6 +57,8 @@ type node struct {
 	batch    []*call
 	releases []*call
 	commands []command
+	wire     []redis.Cmder
+	slots    []*slot
 	single   bool    // the server takes no command over several keys
 	met      uint64  // the number of dials at which the node last told who it is
 	failures int     // probes and batches in a row that did not reach the node

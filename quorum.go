@@ -169,8 +169,9 @@ func (r *round) launch() {
 	then()
 }
 
-// take is asked by a worker that is about to send call i. What could set a token that is
-// no longer wanted is dropped.
+// take is asked by a worker that is about to send call i. What could set a token that is no
+// longer wanted is dropped, and so is what is left of a lost renewal: another one will follow,
+// and a process that is behind must not send both.
 func (r *round) take(i int) bool {
 	if !r.op.sets {
 		return true
@@ -178,7 +179,7 @@ func (r *round) take(i int) bool {
 	c := r.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
+	if c.ended || r.verdict == lost {
 		return false
 	}
 	if c.spots[i].place == absent {
