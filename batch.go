@@ -8,38 +8,78 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// call is one command of a round, or one debt, on its way to one node.
+// call is one command of a round, or one debt, or a line's leave of a waiting list, on its way
+// to one node.
 type call struct {
-	round *round // nil for a debt
+	round *round // nil for the others
 	index int
+	skip  bool  // not to be sent; set before the round is launched
 	vote  vote  // guarded by the round's claim.mu, as is err
 	err   error // why not, for a vote other than granted
 
-	debt *debt
+	debt  *debt
+	leave *leave
+}
+
+// leave takes a channel off the waiting list of a key, and passes on a wake-up that may have been
+// meant for it. On the wire it is a release with a token that nobody has.
+type leave struct {
+	key     any
+	channel string
 }
 
 func (c *call) op() *operation {
-	if c.debt != nil {
+	switch {
+	case c.round == nil:
 		return releaseOp
+	case c.round.entry != nil && c.index == c.round.gate:
+		return enterOp
 	}
 	return c.round.op
 }
 
+func (c *call) args() []any {
+	if c.op() == enterOp {
+		return c.round.entry.args
+	}
+	return c.round.args
+}
+
+// target returns the key and the token of a release.
 func (c *call) target() (key, token any) {
-	if c.debt != nil {
+	switch {
+	case c.debt != nil:
 		return c.debt.key, c.debt.token
+	case c.leave != nil:
+		return c.leave.key, c.leave.channel
 	}
 	return c.round.claim.key, c.round.claim.token
 }
 
+// atGate reports whether a release also concerns the waiting list of its key.
+func (c *call) atGate() bool {
+	return c.leave != nil || c.round != nil && c.index == c.round.gate
+}
+
+// channel returns what a release takes off the waiting list, "" for nothing.
+func (c *call) channel() string {
+	if c.leave != nil {
+		return c.leave.channel
+	}
+	return c.round.channel
+}
+
 // plan turns the batch into commands: the releases first, all in one, then the others that are
 // still wanted. Releases may overtake the other calls: a token whose release is queued has
-// ended, so what would have set it is dropped here, and other tokens only gain by it.
+// ended, so what would have set it is dropped here, and other tokens only gain by it. Those that
+// wake who waits come last: an undo before them may have freed the key.
 func (n *node) plan() {
 	n.releases, n.commands = n.releases[:0], n.commands[:0]
-	for _, c := range n.batch {
-		if c.op() == releaseOp {
-			n.releases = append(n.releases, c)
+	for _, atGate := range []bool{false, true} {
+		for _, c := range n.batch {
+			if c.op() == releaseOp && c.atGate() == atGate {
+				n.releases = append(n.releases, c)
+			}
 		}
 	}
 	if n.single {
@@ -49,7 +89,7 @@ func (n *node) plan() {
 	}
 	for i, c := range n.batch {
 		if c.op() != releaseOp && c.round.take(c.index) {
-			n.commands = append(n.commands, command{calls: n.batch[i : i+1], args: c.round.args})
+			n.commands = append(n.commands, command{calls: n.batch[i : i+1], args: c.args()})
 		}
 	}
 }

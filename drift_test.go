@@ -386,26 +386,25 @@ type waited struct {
 	rests    int           // delays longer than what was left, shortened to fit
 }
 
-// playOut runs p until it is over; every attempt takes as long as took says.
-func playOut(t require.TestingT, p *pace, took func() time.Duration, random func() float64) (w waited) {
+// playOut runs p until it is over; every attempt takes as long as took says, and wants the delay that
+// wanted gives.
+func playOut(t require.TestingT, p *pace, took, wanted func() time.Duration, random func() float64) (w waited) {
 	now := clocksAt(0, 0)
 	for {
 		now = now.add(took())
 		left := max(0, p.end.left(now))
-		draw := random()
-		full := backoff(p.base, p.limit, p.retries, draw)
-		delay, over := p.next(now, draw)
+		full := wanted()
+		delay, over := p.fit(full, now, random())
 		if over {
 			require.Equal(t, left+p.slack, delay, "what is left at the end is waited for")
 			w.unused = left
-			again, stillOver := p.next(now.add(delay), random())
+			again, stillOver := p.fit(wanted(), now.add(delay), random())
 			require.True(t, stillOver, "over once is over for good")
 			require.Equal(t, p.slack, again)
 			return w
 		}
 		require.GreaterOrEqual(t, delay, time.Duration(0))
 		require.Less(t, delay, left, "an attempt after the end")
-		require.LessOrEqual(t, delay, full)
 		if delay != full {
 			w.rests++
 		}
@@ -421,15 +420,16 @@ func TestEveryDelayOfAPaceEndsWithinItsBoundWithOneLastAttemptBeforeItIsOver(t *
 		ms := func(name string, least, most int64) time.Duration {
 			return time.Duration(rapid.Int64Range(least*int64(time.Millisecond), most*int64(time.Millisecond)).Draw(t, name))
 		}
-		base := ms("base", 1, 100)
-		p := &pace{base: base, limit: ms("limit", base.Milliseconds()+1, 1000), bounded: true}
+		p := &pace{bounded: true}
 		wait := ms("wait", 1, 1500)
 		p.end = clocksAt(wait, wait)
 		p.slack = rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "slack")
 		took := func() time.Duration { return ms("took", 1, 50) }
 		random := func() float64 { return rapid.Float64Range(0, math.Nextafter(1, 0)).Draw(t, "random") }
 
-		w := playOut(t, p, took, random)
+		wanted := func() time.Duration { return ms("wanted", 0, 1000) }
+
+		w := playOut(t, p, took, wanted, random)
 		require.LessOrEqual(t, w.rests, 1, "what is left is drawn from only once")
 		if w.attempts > 0 {
 			require.Less(t, w.last, wait)
@@ -441,11 +441,11 @@ func TestEveryDelayOfAPaceEndsWithinItsBoundWithOneLastAttemptBeforeItIsOver(t *
 }
 
 func TestAPaceWhoseFirstDelayIsTooLongStillTriesOnceMore(t *testing.T) {
-	p := &pace{base: time.Second, limit: time.Second, bounded: true, end: clocksAt(100*time.Millisecond, 100*time.Millisecond)}
-	delay, over := p.next(clocksAt(0, 0), 0.53)
+	p := &pace{bounded: true, end: clocksAt(100*time.Millisecond, 100*time.Millisecond)}
+	delay, over := p.fit(time.Second, clocksAt(0, 0), 0.53)
 	require.False(t, over)
-	require.Equal(t, 30*time.Millisecond, delay, "530 ms folded into the 100 ms that are left")
-	delay, over = p.next(clocksAt(60*time.Millisecond, 60*time.Millisecond), 0.5)
+	require.Equal(t, 53*time.Millisecond, delay, "a random moment of the 100 ms that are left")
+	delay, over = p.fit(time.Second, clocksAt(60*time.Millisecond, 60*time.Millisecond), 0.5)
 	require.True(t, over)
 	require.Equal(t, 40*time.Millisecond, delay)
 }
@@ -456,25 +456,17 @@ func TestAPaceIsOverAtOnceWhenNothingIsLeft(t *testing.T) {
 		clocksAt(2*time.Second, 2*time.Second),
 		clocksAt(time.Millisecond, time.Hour), // suspended meanwhile
 	} {
-		p := &pace{base: time.Millisecond, limit: time.Second, bounded: true, end: clocksAt(time.Second, time.Second), slack: time.Minute}
-		delay, over := p.next(now, 0.5)
+		p := &pace{bounded: true, end: clocksAt(time.Second, time.Second), slack: time.Minute}
+		delay, over := p.fit(time.Millisecond, now, 0.5)
 		require.True(t, over)
 		require.Equal(t, time.Minute, delay)
 	}
 }
 
 func TestAnUnboundedPaceIsNeverOver(t *testing.T) {
-	p := &pace{base: time.Millisecond, limit: 8 * time.Millisecond}
-	now := clocksAt(0, 0)
-	for n := range 1000 {
-		delay, over := p.next(now, 0.5)
-		require.False(t, over)
-		require.Equal(t, min(4*time.Millisecond, time.Millisecond<<min(n, 10)/2), delay, "retry %d", n)
-		now = now.add(time.Hour)
-	}
-	p.retries = math.MaxInt - 1
-	_, over := p.next(now, 0.5)
+	delay, over := new(pace).fit(time.Minute, clocksAt(time.Hour, time.Hour), 0.5)
 	require.False(t, over)
+	require.Equal(t, time.Minute, delay)
 }
 
 func TestTheWaitIsBoundedByTheEarlierOfCtxAndWait(t *testing.T) {
@@ -519,8 +511,6 @@ func TestTheWaitIsBoundedByTheEarlierOfCtxAndWait(t *testing.T) {
 				require.Equal(t, c.want, p.end.left(begin))
 			}
 			require.Equal(t, c.byCtx, p.slack > 0, "only ctx may still end the last sleep")
-			require.Equal(t, cfg.backoffBase, p.base)
-			require.Equal(t, cfg.backoffMax, p.limit)
 		})
 	}
 }
@@ -532,6 +522,6 @@ func TestTheLongestWaitIsNotOverBecauseTheWallWasSetBack(t *testing.T) {
 	}
 	l := &Locker{cfg: cfg}
 	p := l.newPace(context.Background(), request{}, clocksAt(0, 0))
-	_, over := p.next(clocksAt(time.Second, -time.Hour), 0.5)
+	_, over := p.fit(time.Millisecond, clocksAt(time.Second, -time.Hour), 0.5)
 	require.False(t, over)
 }

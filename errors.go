@@ -44,6 +44,9 @@ type kind struct {
 func (k *kind) Error() string { return k.text }
 func (k *kind) Unwrap() error { return k.wider }
 
+// errAwaited is the class of an acquire that other callers of the locker were before.
+var errAwaited error = &kind{"the key is held or awaited by this process", ErrHeld}
+
 // What a node says or fails to say, beside the errors of the client library.
 var (
 	errOtherToken = errors.New("holds another token")
@@ -62,8 +65,9 @@ type QuorumError struct {
 	TTL                      time.Duration // asked for; 0 for release
 	Nodes                    []NodeError   // one per configured node, in their order; Err is nil where it granted
 
-	class error // ErrHeld, ErrNoQuorum, ErrLost …
-	cause error // why the call ended before the votes decided: the ctx error, ErrClosed, …; may be nil
+	entry *entry // of an acquire that went through the gate
+	class error  // ErrHeld, ErrNoQuorum, ErrLost …
+	cause error  // why the call ended before the votes decided: the ctx error, ErrClosed, …; may be nil
 }
 
 // NodeError is the outcome of one node: nil Err means that it granted.

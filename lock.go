@@ -24,6 +24,7 @@ type Lock struct {
 	begun    instant // when the acquire was first sent
 	timer    *time.Timer
 	released bool   // Release was called
+	line     *line  // whose place at the head the lock keeps; nil for none
 	renewal  *round // in flight; nil otherwise
 	auto     autoRenewal
 	maxHold  time.Duration // 0 without MaxHold
@@ -176,6 +177,10 @@ func (k *Lock) finish(cause error) {
 	k.locker.forget(k)
 	if errors.Is(cause, ErrLost) {
 		k.observer.lost.Add(1)
+		if ln := k.line; ln != nil {
+			k.line = nil
+			ln.lose()
+		}
 	}
 	if k.renewal != nil {
 		tell := k.renewal.decide(lost, cause) // whoever waits for it learns why
@@ -211,13 +216,14 @@ func (k *Lock) release(now instant) error {
 	k.released = true
 	k.checkTime(now)
 	k.finish(&endedError{key: k.name, class: ErrReleased})
-	r := k.newRound(releaseOp, nil, now, 0, nil)
+	r := k.newRelease(now)
 	overrun := now.since(k.until)
 	timeout := k.locker.nodeTimeout(k.ttl)
 	k.mu.Unlock()
 
 	r.launch()
 	r.await(context.Background(), timeout)
+	k.standUpAfter(min(r.ended.since(now), timeout-r.ended.since(now)))
 	switch ended := context.Cause(k.life); {
 	case errors.Is(ended, ErrLost):
 		return fmt.Errorf("%w; released %v after its validity", ended, round3(max(0, overrun)))
@@ -226,4 +232,47 @@ func (k *Lock) release(now instant) error {
 	default:
 		return r.failure(k.Keys())
 	}
+}
+
+// newRelease makes the round of Release; the caller holds k.mu. The place in the line is given up
+// when the gate has answered: who comes next must know whether others wait. It is not worth
+// waiting for much longer than for the quorum, though: a gate that hangs is one of a minority.
+func (k *Lock) newRelease(now instant) *round {
+	r := &round{op: releaseOp, start: now, gate: k.gate(k.key, now)}
+	if k.line != nil {
+		r.channel = k.line.release(r.gate)
+		r.freed = func(a answer) func() { return k.standUp(a.woke) }
+	}
+	return k.prepare(r)
+}
+
+// standUp gives up the place in the line, once; the caller holds k.mu and runs the result after
+// unlocking.
+func (k *Lock) standUp(crowded bool) func() {
+	ln := k.line
+	if ln == nil {
+		return nothing
+	}
+	k.line = nil
+	return func() {
+		if crowded {
+			ln.crowd()
+		}
+		ln.pass()
+	}
+}
+
+// standUpAfter gives up the place after d at the latest.
+func (k *Lock) standUpAfter(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.line == nil {
+		return
+	}
+	time.AfterFunc(d, func() {
+		k.mu.Lock()
+		then := k.standUp(false)
+		k.mu.Unlock()
+		then()
+	})
 }

@@ -21,9 +21,10 @@ const (
 	steadyPeriod = 2 * time.Second // a node that failed again within it was not really up
 )
 
-// pipeliner is what a node needs of its client.
-type pipeliner interface {
+// redisClient is what a node needs of its client.
+type redisClient interface {
 	Pipeline() redis.Pipeliner
+	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
 
 // node is one Redis server: its client, the queue of calls for it, and the one worker that
@@ -31,13 +32,15 @@ type pipeliner interface {
 // and those of many rounds share one round trip.
 type node struct {
 	name     string
-	client   pipeliner
+	hash     uint64 // of its address, for the choice of gates
+	client   redisClient
 	own      bool // the client is one of Open's
 	timeout  time.Duration
 	clock    func() instant
 	guard    *guard
 	observer *observer
 	index    int           // among the nodes
+	left     func()        // tells who waits there that it is down
 	dials    atomic.Uint64 // connections made, counted by the client's dialer or hook
 	wake     chan struct{} // 1 place; filled when an idle worker gets something to do
 	exited   chan struct{} // closed by the worker as its last act
@@ -66,9 +69,9 @@ type node struct {
 	upSince  instant
 }
 
-func newNode(name string, client pipeliner, timeout time.Duration, clock func() instant) *node {
+func newNode(name string, client redisClient, timeout time.Duration, clock func() instant) *node {
 	n := &node{
-		name: name, client: client, timeout: timeout, clock: clock,
+		name: name, hash: hashOf(canonical(name)), client: client, timeout: timeout, clock: clock, left: nothing,
 		wake: make(chan struct{}, 1), exited: make(chan struct{}),
 	}
 	n.dials.Store(1) // unlike met: clients that count nothing are asked once all the same
@@ -205,9 +208,10 @@ func (n *node) deliver(execErr error) {
 		c := &n.commands[i]
 		for j, call := range c.calls {
 			switch {
-			case call.round == nil:
+			case call.debt != nil:
 				n.settle(c, call.debt, execErr)
-			case call.round.op == acquireOp:
+			case call.leave != nil: // nobody waits for it
+			case call.op().acquires():
 				a := c.outcome(j, execErr)
 				if a.vote == granted && !known {
 					a.vote, a.err = failed, errors.New("connected anew, and has not told whether it restarted")
@@ -222,7 +226,9 @@ func (n *node) deliver(execErr error) {
 
 func reject(calls []*call, why error) {
 	for _, c := range calls {
-		c.round.answer(c.index, unsent(why))
+		if c.round != nil {
+			c.round.answer(c.index, unsent(why))
+		}
 	}
 }
 
@@ -270,6 +276,7 @@ func (n *node) conclude(fault error, sent bool) (rejected []*call) {
 	switch {
 	case fault != nil && was == nil:
 		n.observer.nodeDown(n.name, fault)
+		n.left()
 	case fault == nil && was != nil:
 		n.observer.nodeUp(n.name, down)
 	}

@@ -124,7 +124,9 @@ func quietDialer(dial dialFunc, dials *atomic.Uint64) dialFunc {
 		if err != nil {
 			return failedConn{err: err}, nil
 		}
-		dials.Add(1)
+		if !isSubscription(ctx) {
+			dials.Add(1)
+		}
 		return conn, nil
 	}
 }
@@ -135,7 +137,7 @@ type dialCounter struct{ dials *atomic.Uint64 }
 func (d dialCounter) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
-		if err == nil {
+		if err == nil && !isSubscription(ctx) {
 			d.dials.Add(1)
 		}
 		return conn, err

@@ -139,7 +139,7 @@ func deafLocker(t *testing.T, opts ...Option) *Locker {
 	t.Helper()
 	cfg, err := newConfig(opts)
 	require.NoError(t, err)
-	l := &Locker{cfg: cfg, panel: panel{clock: systemClock, quorum: 1, observer: &observer{}}, done: make(chan struct{}), held: make(map[*Lock]struct{})}
+	l := &Locker{cfg: cfg, panel: panel{clock: systemClock, quorum: 1, observer: &observer{}}, held: make(map[*Lock]struct{})}
 	l.nodes = []*node{newNode("a:1", nil, cfg.nodeTimeout, systemClock)}
 	t.Cleanup(func() { require.Empty(t, l.nodes[0].queue, "something was sent") })
 	return l

@@ -114,11 +114,17 @@ type round struct {
 	args  []any         // nil for a release, which the worker puts together with others
 	start instant       // read before the first send
 	ttl   time.Duration // asked for; 0 for a release
-	calls []call
 
 	// settle turns the verdict into consequences. It is called once, with the claim locked,
 	// and may still turn won into lost; what it returns runs after the claim is unlocked.
-	settle  func(*round) func()
+	settle func(*round) func()
+
+	gate    int                 // the node whose call concerns the waiting list too, or noGate
+	entry   *entry              // of an attempt that asks the gate first
+	channel string              // of a release: what it takes off the list
+	freed   func(answer) func() // of a release: told the gate's answer, as settle is told the verdict
+
+	calls   []call
 	decided chan struct{}
 
 	// Guarded by claim.mu. The tally and the calls' votes are frozen once decided.
@@ -130,36 +136,41 @@ type round struct {
 	ended    instant
 }
 
-// newRound prepares a round; the caller holds c.mu and calls launch after unlocking it.
-// A release goes only where the token is, or may still arrive; the other nodes are counted as
-// not holding it.
-func (c *claim) newRound(op *operation, args []any, start instant, ttl time.Duration, settle func(*round) func()) *round {
-	r := &round{
-		claim: c, op: op, args: args, start: start, ttl: ttl, settle: settle,
-		calls:   make([]call, len(c.nodes)),
-		decided: make(chan struct{}),
-		verdict: pending,
-		tally:   tally{nodes: len(c.nodes), quorum: c.quorum},
-	}
+// prepare completes a round; the caller holds c.mu and calls launch after unlocking it.
+// A release goes only where the token is, or may still arrive, and to the gate; the other nodes
+// are counted as not holding it.
+func (c *claim) prepare(r *round) *round {
+	r.claim = c
+	r.calls = make([]call, len(c.nodes))
+	r.decided = make(chan struct{})
+	r.verdict = pending
+	r.tally = tally{nodes: len(c.nodes), quorum: c.quorum}
 	for i := range r.calls {
 		r.calls[i].round, r.calls[i].index = r, i
-		if s := c.spots[i]; !op.sets && s.place == absent && s.late == 0 {
+		if s := c.spots[i]; !r.op.sets && s.place == absent && s.late == 0 && i != r.gate {
+			r.calls[i].skip = true
 			r.record(i, answer{vote: refused, err: errMissing})
 		}
 	}
 	return r
 }
 
-// launch hands the calls to the nodes' workers and never blocks on a node. The verdict waits
-// until all calls are queued: consequences of this round, such as an undo, must come after
-// them in every queue.
+// launch hands the calls to the nodes' workers and never blocks on a node. An attempt through
+// the gate sends that call alone; the others follow when it was not refused there.
 func (r *round) launch() {
+	if r.entry != nil {
+		r.submit(r.gate)
+		return
+	}
+	r.launchAll()
+}
+
+// launchAll sends what has not been sent. The verdict waits until all calls are queued:
+// consequences of this round, such as an undo, must come after them in every queue.
+func (r *round) launchAll() {
 	for i := range r.calls {
-		if r.calls[i].vote != unheard {
-			continue
-		}
-		if err := r.claim.nodes[i].submit(&r.calls[i], r.start); err != nil {
-			r.answer(i, unsent(err))
+		if !r.calls[i].skip && (r.entry == nil || i != r.gate) {
+			r.submit(i)
 		}
 	}
 	r.claim.mu.Lock()
@@ -167,6 +178,12 @@ func (r *round) launch() {
 	then := r.judge()
 	r.claim.mu.Unlock()
 	then()
+}
+
+func (r *round) submit(i int) {
+	if err := r.claim.nodes[i].submit(&r.calls[i], r.start); err != nil {
+		r.answer(i, unsent(err))
+	}
 }
 
 // take is asked by a worker that is about to send call i. What could set a token that is no
@@ -227,12 +244,17 @@ func (r *round) answer(i int, a answer) {
 		r.record(i, a)
 		then = r.judge()
 	}
+	passed := nothing
+	if i == r.gate {
+		passed = r.atGate(a)
+	}
 	c.mu.Unlock()
 	if missing > 0 {
 		c.guard.ranAhead(i, c.clock())
 		c.observer.clockAhead(c.nodes[i].name, missing)
 	}
 	then()
+	passed()
 }
 
 // missingLife returns how much less of the key's life a renewal found on a node than can have
@@ -279,20 +301,36 @@ func (r *round) decide(v verdict, cause error) func() {
 	return then
 }
 
-// expire counts every node that has not answered by the timeout as failed.
-func (r *round) expire(timeout time.Duration) {
+// expire counts every node that has not answered by the timeout as failed. It returns how much
+// longer to wait where the timeout began anew behind the gate.
+func (r *round) expire(timeout time.Duration) (again time.Duration) {
 	r.claim.mu.Lock()
 	then := nothing
 	if r.verdict == pending {
-		for i := range r.calls {
-			if r.calls[i].vote == unheard {
-				r.record(i, answer{vote: failed, err: fmt.Errorf("no answer within %v", timeout)})
-			}
+		if again = r.entry.extension(timeout, r.claim.clock()); again <= 0 {
+			then = r.fail(fmt.Errorf("no answer within %v", timeout))
 		}
-		then = r.judge()
 	}
 	r.claim.mu.Unlock()
 	then()
+	return again
+}
+
+// fail counts all nodes that have not been heard as failed; the caller holds claim.mu and runs
+// the result after unlocking.
+func (r *round) fail(why error) func() {
+	for i := range r.calls {
+		if r.calls[i].vote != unheard {
+			continue
+		}
+		if r.launched || i == r.gate {
+			r.record(i, answer{vote: failed, err: why})
+		} else {
+			r.record(i, answer{vote: failed, err: errUnheard}) // not asked
+		}
+	}
+	r.launched = true
+	return r.judge()
 }
 
 // await blocks until the round is decided, which the timeout and the end of ctx do too. The
@@ -304,12 +342,20 @@ func (r *round) await(ctx context.Context, timeout time.Duration) {
 	} else {
 		timer.Reset(timeout)
 	}
-	select {
-	case <-r.decided:
-	case <-timer.C:
-		r.expire(timeout)
-	case <-ctx.Done():
-		r.giveUp(ctx.Err())
+	for decided := false; !decided; {
+		select {
+		case <-r.decided:
+			decided = true
+		case <-timer.C:
+			if again := r.expire(timeout); again > 0 {
+				timer.Reset(again)
+			} else {
+				decided = true
+			}
+		case <-ctx.Done():
+			r.giveUp(ctx.Err())
+			decided = true
+		}
 	}
 	timer.Stop()
 	r.claim.timers.Put(timer)
@@ -360,9 +406,9 @@ func (r *round) failureLocked(keys []string) *QuorumError {
 		Granted: r.tally.granted, Refused: r.tally.refused, Failed: r.tally.failed,
 		Elapsed: r.ended.since(r.start), TTL: r.ttl,
 		Nodes: make([]NodeError, len(r.calls)),
-		class: ErrNoQuorum, cause: r.cause,
+		class: ErrNoQuorum, cause: r.cause, entry: r.entry,
 	}
-	if r.tally.blocked() {
+	if r.tally.blocked() || r.entry.wasRefused() {
 		e.class = r.op.blocked
 	}
 	for i := range r.calls {

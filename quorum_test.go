@@ -230,7 +230,7 @@ func deafRound(t *testing.T, op *operation, nodes int, settle func(*round) func(
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.newRound(op, nil, systemClock(), time.Second, settle)
+	return c.prepare(&round{op: op, start: systemClock(), ttl: time.Second, gate: noGate, settle: settle})
 }
 
 var votersAnswers = map[byte]answer{
@@ -334,12 +334,12 @@ func TestAReleaseGoesOnlyWhereTheTokenMayBe(t *testing.T) {
 	r := deafRound(t, releaseOp, 3, nil)
 	c := r.claim
 	c.spots[0].place, c.spots[1].place, c.spots[2].place = absent, maybe, present
-	r = c.newRound(releaseOp, nil, systemClock(), 0, nil)
+	r = c.prepare(&round{op: releaseOp, start: systemClock(), gate: noGate})
 	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2, refused: 1}, r.tally)
 	require.Equal(t, []int{0, 1, 1}, []int{len(c.nodes[0].queue), len(c.nodes[1].queue), len(c.nodes[2].queue)})
 
-	r = c.newRound(renewOp, nil, systemClock(), 0, nil)
+	r = c.prepare(&round{op: renewOp, start: systemClock(), gate: noGate})
 	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2}, r.tally, "a renewal heals")
 	require.Len(t, c.nodes[0].queue, 1)

@@ -20,9 +20,12 @@ type Locker struct {
 	panel
 	cfg config
 
-	workers errgroup.Group  // one per node
-	own     []*redis.Client // made by Open, closed by Close
-	done    chan struct{}   // closed by Close
+	workers   errgroup.Group  // one per node, and those of listeners
+	listeners []*listener     // one per node
+	lines     lines           // of callers of Acquire
+	own       []*redis.Client // made by Open, closed by Close
+	life      context.Context // ended by Close
+	end       context.CancelFunc
 
 	mu       sync.Mutex
 	closed   bool
@@ -85,13 +88,30 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 			drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
 			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},
-		cfg: cfg, own: own, done: make(chan struct{}), held: make(map[*Lock]struct{}),
+		cfg: cfg, own: own, held: make(map[*Lock]struct{}),
 	}
+	l.life, l.end = context.WithCancel(context.Background())
+	l.lines = lines{locker: l, channel: newToken("redlock"), memory: cfg.backoffMax, byKey: make(map[string]*line)}
 	for i, n := range nodes {
-		n.guard, n.observer, n.index = l.guard, l.observer, i
+		missed := func() { l.lines.wakeAll(i) }
+		n.guard, n.observer, n.index, n.left = l.guard, l.observer, i, missed
+		l.listeners = append(l.listeners, &listener{
+			node: n, channel: l.lines.channel, wake: l.lines.wake, missed: missed,
+			ctx: context.WithValue(l.life, subscribing{}, true),
+		})
 		l.workers.Go(n.run)
 	}
 	return l
+}
+
+// spawn starts a goroutine for Close to wait for; false once closed.
+func (l *Locker) spawn(f func() error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.workers.Go(f)
+	}
+	return !l.closed
 }
 
 // Close ends the Locker. Attempts under way and waiting callers get ErrClosed, and
@@ -110,7 +130,7 @@ func (l *Locker) Close() error {
 	l.held = nil
 	l.mu.Unlock()
 
-	close(l.done)
+	l.end()
 	for k := range held {
 		k.mu.Lock()
 		k.finish(fmt.Errorf("redlock: %q: %w: %w", k.name, ErrLost, ErrClosed))
@@ -133,27 +153,31 @@ func (l *Locker) Close() error {
 	return errors.Join(errs...)
 }
 
-// awaitWorkers returns the names of the nodes whose worker has not exited in time.
+// awaitWorkers returns the names of the nodes whose worker or listener has not exited in time.
 func (l *Locker) awaitWorkers(limit time.Duration) (stuck []string) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	expired := false
-	for _, n := range l.nodes {
-		if !expired {
-			select {
-			case <-n.exited:
-				continue
-			case <-timer.C:
-				expired = true
-			}
-		}
-		select {
-		case <-n.exited:
-		default:
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for i, n := range l.nodes {
+		if !closedIn(ctx, n.exited) || !closedIn(ctx, l.listeners[i].running()) {
 			stuck = append(stuck, n.name)
 		}
 	}
 	return stuck
+}
+
+// closedIn waits for c to be closed, not longer than ctx lasts.
+func closedIn(ctx context.Context, c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // TryAcquire makes one attempt to lock key for ttl and returns its handle, held, or an
@@ -176,7 +200,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, ttl time.Duration, 
 	if q.waitSet {
 		return nil, errors.New("redlock: Wait: TryAcquire does not wait; use Acquire")
 	}
-	k, failure := l.attempt(ctx, q)
+	k, failure := l.attempt(ctx, q, nil, noGate)
 	if failure != nil {
 		return nil, failure
 	}
@@ -226,22 +250,30 @@ func (l *Locker) newRequest(key string, ttl time.Duration, opts []AcquireOption)
 }
 
 // attempt makes one round over the nodes with a fresh token. Every attempt has its own, so
-// that its undo cannot touch a later one.
-func (l *Locker) attempt(ctx context.Context, q request) (*Lock, *QuorumError) {
+// that its undo cannot touch a later one. It asks all nodes at once, or with a gate that one
+// first. A lock that is won keeps the place in ln, if there is one.
+func (l *Locker) attempt(ctx context.Context, q request, ln *line, gate int) (*Lock, *QuorumError) {
 	if err := ctx.Err(); err != nil {
-		return nil, l.notAsked(q, err)
+		return nil, l.notAsked(q, ErrNotAcquired, err)
 	}
 	if !l.enter() {
-		return nil, l.notAsked(q, ErrClosed)
+		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
 	}
 	defer l.attempts.Done()
 
 	k := l.newLock(q)
+	k.line = ln
 	now := l.clock() // before the first send: validity counts from here
+	r := &round{
+		op: acquireOp, args: acquireArgs(k.key, k.token, q.ttl), start: now, ttl: q.ttl, gate: gate,
+		settle: func(r *round) func() { return k.acquired(r, q) },
+	}
+	if gate != noGate {
+		r.entry = &entry{args: enterArgs(k.key, k.token, q.ttl, l.lines.channel, ln.enter(gate))}
+		defer func() { ln.keepPlace(r.entry) }()
+	}
 	k.mu.Lock()
-	r := k.newRound(acquireOp, acquireArgs(k.key, k.token, q.ttl), now, q.ttl, func(r *round) func() {
-		return k.acquired(r, q)
-	})
+	k.prepare(r)
 	k.mu.Unlock()
 	r.launch()
 	r.await(ctx, l.nodeTimeout(q.ttl))
@@ -255,10 +287,10 @@ func (l *Locker) attempt(ctx context.Context, q request) (*Lock, *QuorumError) {
 }
 
 // notAsked is the error of an acquire that ended before any node was asked.
-func (l *Locker) notAsked(q request, cause error) *QuorumError {
+func (l *Locker) notAsked(q request, class, cause error) *QuorumError {
 	return &QuorumError{
 		Op: acquireOp.name, Keys: []string{q.key}, Quorum: l.quorum, TTL: q.ttl,
-		class: ErrNotAcquired, cause: cause,
+		class: class, cause: cause,
 	}
 }
 
@@ -293,7 +325,7 @@ func (k *Lock) acquired(r *round, q request) func() {
 		r.verdict, r.cause = lost, ErrClosed
 	}
 	if r.verdict == lost {
-		return k.undo(now)
+		return k.undo(r, now)
 	}
 	k.begun, k.until = r.start, until
 	k.holdEnd = r.start.add(q.maxHold)
@@ -306,11 +338,18 @@ func (k *Lock) acquired(r *round, q request) func() {
 }
 
 // undo makes the release that follows a lost attempt wherever it was sent. Nobody waits for
-// it, and no ctx ends it.
-func (k *Lock) undo(now instant) func() {
+// it, and no ctx ends it. It wakes who waits for the key if the attempt stood in their way at the
+// gate; not if it came through the gate itself, or waiters whom the gate favours, while the others hold the
+// key, would wake each other without end.
+func (k *Lock) undo(lost *round, now instant) func() {
 	k.ended = true
-	r := k.newRound(releaseOp, nil, now, 0, nil)
-	return r.launch
+	gate := noGate
+	if lost.entry == nil {
+		if gate = k.gate(k.key, now); k.spots[gate].place == absent {
+			gate = noGate
+		}
+	}
+	return k.prepare(&round{op: releaseOp, start: now, gate: gate}).launch
 }
 
 func (l *Locker) nodeTimeout(ttl time.Duration) time.Duration {

@@ -92,7 +92,9 @@ func (k *Lock) newRenewal(now instant, ttl time.Duration) *round {
 		ttl = min(ttl, max(minTTL, wholeMillis(k.holdEnd.left(now))))
 	}
 	k.ttl = max(k.ttl, ttl)
-	k.renewal = k.newRound(renewOp, renewArgs(k.key, k.token, ttl), now, ttl, k.renewed)
+	k.renewal = k.prepare(&round{
+		op: renewOp, args: renewArgs(k.key, k.token, ttl), start: now, ttl: ttl, gate: noGate, settle: k.renewed,
+	})
 	return k.renewal
 }
 

@@ -13,8 +13,9 @@ var scriptsLua string
 var (
 	renewScript   = script("renew")
 	releaseScript = script("release")
+	enterScript   = script("enter")
 
-	allScripts = []luaScript{renewScript, releaseScript}
+	allScripts = []luaScript{renewScript, releaseScript, enterScript}
 )
 
 // luaScript is one section of scripts.lua and the name under which a node caches it.

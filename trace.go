@@ -12,10 +12,11 @@ import (
 // called without a lock held, from the goroutine in which it happened: a slow one delays a
 // caller or a node's worker. They may be called concurrently.
 type Trace struct {
-	AttemptDone  func(AttemptInfo)                            // one round over all nodes to acquire
-	Waiting      func(key string, retry int, d time.Duration) // Acquire sleeps before another attempt
-	Renewed      func(RenewalInfo)                            // a renewal, by hand or automatic
-	Lost         func(key string, err error)                  // err is what Lock.Err returns
+	AttemptDone  func(AttemptInfo)           // one round over all nodes to acquire
+	Waiting      func(WaitInfo)              // Acquire begins to wait, or goes on waiting
+	Waited       func(WaitedInfo)            // an Acquire that had to wait is over
+	Renewed      func(RenewalInfo)           // a renewal, by hand or automatic
+	Lost         func(key string, err error) // err is what Lock.Err returns
 	Released     func(key string, held time.Duration, err error)
 	NodeDone     func(NodeInfo) // one round trip to a node
 	NodeDown     func(node string, err error)
@@ -29,6 +30,23 @@ type AttemptInfo struct {
 	Key     string
 	Elapsed time.Duration
 	Err     error // a *QuorumError
+}
+
+// WaitInfo is one stretch of waiting: Delay at most before the next attempt, of which Attempts have been
+// made, woken from the waiting list at Gate or not. Without a Gate other callers of this Locker are first.
+type WaitInfo struct {
+	Key      string
+	Attempts int
+	Delay    time.Duration
+	Gate     string
+}
+
+// WaitedInfo is one Acquire that had to wait. Err is what it returned.
+type WaitedInfo struct {
+	Key      string
+	Attempts int
+	Elapsed  time.Duration
+	Err      error
 }
 
 // RenewalInfo is one renewal. Late is by how much an automatic renewal began after it was due: a
@@ -54,7 +72,8 @@ type NodeInfo struct {
 // Stats is a snapshot of a Locker.
 type Stats struct {
 	Holding  int    // locks held now
-	Waiting  int    // callers of Acquire that sleep between two attempts now
+	Waiting  int    // callers of Acquire that have to wait now
+	Attempts uint64 // to acquire: Attempts/Acquired were needed for a grant
 	Acquired uint64 // locks granted
 	Held     uint64 // attempts lost to another holder
 	NoQuorum uint64 // attempts lost for another reason
@@ -62,7 +81,9 @@ type Stats struct {
 	Failed   uint64 // renewals that failed
 	Lost     uint64 // locks that were lost
 	Released uint64
-	Nodes    []NodeStats // in the order of the nodes
+	Waited   uint64        // locks granted that had to be waited for …
+	WaitTime time.Duration // … for so long in all
+	Nodes    []NodeStats   // in the order of the nodes
 }
 
 // NodeStats is a snapshot of one node.
@@ -86,7 +107,9 @@ func (l *Locker) Stats() Stats {
 		Holding: holding, Waiting: int(o.waiting.Load()),
 		Acquired: o.acquired.Load(), Held: o.held.Load(), NoQuorum: o.noQuorum.Load(),
 		Renewed: o.renewed.Load(), Failed: o.failed.Load(), Lost: o.lost.Load(), Released: o.released.Load(),
+		Waited: o.waited.Load(), WaitTime: time.Duration(o.waitTime.Load()),
 	}
+	s.Attempts = s.Acquired + s.Held + s.NoQuorum
 	for _, n := range l.nodes {
 		s.Nodes = append(s.Nodes, n.stats())
 	}
@@ -107,9 +130,9 @@ type observer struct {
 	trace Trace
 	log   *slog.Logger
 
-	waiting                                         atomic.Int64
+	waiting, waitTime                               atomic.Int64
 	acquired, held, noQuorum, renewed, failed, lost atomic.Uint64
-	released                                        atomic.Uint64
+	released, waited                                atomic.Uint64
 }
 
 func (o *observer) attemptDone(key string, elapsed time.Duration, failure *QuorumError) {
@@ -127,6 +150,26 @@ func (o *observer) attemptDone(key string, elapsed time.Duration, failure *Quoru
 			info.Err = failure
 		}
 		o.trace.AttemptDone(info)
+	}
+}
+
+func (o *observer) waitsFor(info WaitInfo, first bool) {
+	if first {
+		o.waiting.Add(1)
+	}
+	if o.trace.Waiting != nil {
+		o.trace.Waiting(info)
+	}
+}
+
+func (o *observer) waitDone(info WaitedInfo) {
+	o.waiting.Add(-1)
+	if info.Err == nil {
+		o.waited.Add(1)
+		o.waitTime.Add(int64(info.Elapsed))
+	}
+	if o.trace.Waited != nil {
+		o.trace.Waited(info)
 	}
 }
 

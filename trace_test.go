@@ -45,7 +45,8 @@ func (r *recorder) trace(l **Locker) *Trace {
 	}
 	return &Trace{
 		AttemptDone: func(i AttemptInfo) { peek(); r.add("attempt %s %v", i.Key, i.Err == nil) },
-		Waiting:     func(key string, retry int, _ time.Duration) { peek(); r.add("waiting %s %d", key, retry) },
+		Waiting:     func(i WaitInfo) { peek(); r.add("waiting %s after %d for %v at %q", i.Key, i.Attempts, i.Delay > 0, i.Gate) },
+		Waited:      func(i WaitedInfo) { peek(); r.add("waited %s %v after %d", i.Key, i.Err == nil, i.Attempts) },
 		Renewed: func(i RenewalInfo) {
 			peek()
 			r.add("renewed %s %v on %d late %v", i.Key, i.Err == nil, i.Nodes, i.Late)
@@ -80,7 +81,7 @@ func TestTraceTellsWhatHappensWithoutALockHeld(t *testing.T) {
 		w.hold(l, "short", time.Second)
 		time.Sleep(2 * time.Second)
 		for _, want := range []string{
-			"attempt orders true", "attempt orders false", "waiting orders 1", "renewed orders true on 3 late 0s", "released orders true",
+			"attempt orders true", "attempt orders false", "waiting orders after 2 for true at", "waited orders false after ", "renewed orders true on 3 late 0s", "released orders true",
 			"node 10.0.0.1:6379 1 calls true", "down 10.0.0.1:6379: ", "up 10.0.0.1:6379", "paid 10.0.0.1:6379 orders",
 			"withheld 10.0.0.2:6379 other: restarted ", `lost short: redlock: "short": lock lost: its validity ran out`,
 		} {

@@ -6,73 +6,220 @@ import (
 	"time"
 )
 
-// Acquire locks key for ttl as TryAcquire does, but waits while it cannot be had: it tries
-// again after delays with full jitter (WithBackoff) until ctx's deadline. Where ctx has none,
-// it waits for the limit of WithWait, 750 ms by default: a forgotten deadline must not wait
-// for ever. Wait overrides that limit for one call, and then holds beside a deadline too. An
-// attempt under way when the limit passes is finished, so Acquire may take a node timeout
-// longer than it; the end of ctx ends it at once.
+// Acquire locks key for ttl as TryAcquire does, but waits while it cannot be had, until ctx's
+// deadline. Where ctx has none, it waits for the limit of WithWait, 750 ms by default: a forgotten
+// deadline must not wait for ever. Wait overrides that limit for one call, and then holds beside a
+// deadline too. An attempt under way when the limit passes is finished, so Acquire may take two node
+// timeouts longer than it; the end of ctx ends it at once.
+//
+// Who waits gets the key about a round trip after it is free, first come first served: callers of one
+// Locker queue among themselves, and Lockers in a list on one of the nodes, from which a release
+// wakes the first. A first attempt does not look at the list and may be lucky. Where a wake-up does not
+// arrive, for whatever reason, the next attempt comes after a back-off with full jitter (WithBackoff), or
+// when the key's ttl is over.
 //
 // Errors are those of TryAcquire: the last attempt's reason, with ctx's error beside it where
-// ctx ended the waiting, and the time waited in Elapsed.
+// ctx ended the waiting, and the time waited in Elapsed. ErrHeld too where other callers of this
+// Locker were first and no node was asked.
 func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
 	q, err := l.newRequest(key, ttl, opts)
 	if err != nil {
 		return nil, err
 	}
 	begin := l.clock()
-	pace := l.newPace(ctx, q, begin)
+	if !l.enter() {
+		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
+	}
+	defer l.attempts.Done()
+	w := &waiter{
+		Locker: l, ctx: ctx, request: q, begin: begin,
+		pace: l.newPace(ctx, q, begin), line: l.lines.join(l.cfg.prefix + key), gate: noGate,
+	}
+	k, failure := w.acquire()
+	if failure != nil {
+		err = failure
+	}
+	if w.waits {
+		l.observer.waitDone(WaitedInfo{Key: q.key, Attempts: w.attempts, Elapsed: l.clock().since(begin), Err: err})
+	}
+	return k, err
+}
+
+// waiter is one call of Acquire.
+type waiter struct {
+	*Locker
+	request
+	ctx      context.Context
+	begin    instant
+	pace     *pace
+	line     *line
+	gate     int // where it listens, or noGate
+	attempts int
+	retries  retries
+	waits    bool
+}
+
+func (w *waiter) acquire() (*Lock, *QuorumError) {
+	cause, first := error(nil), w.line.head.TryAcquire(1)
+	if !first {
+		cause, first = w.queue()
+	}
+	if !first {
+		w.line.quit()
+		return nil, w.notAsked(w.request, errAwaited, cause).after(w.clock().since(w.begin), cause)
+	}
+	k, failure := w.atHead()
+	w.listenAt(noGate)
+	if failure != nil {
+		w.line.pass()
+		return nil, failure.after(w.clock().since(w.begin), failure.cause)
+	}
+	return k, nil // which keeps the place
+}
+
+// queue waits for the place at the head of the line. If it does not get it, it returns what
+// ended the waiting: nil for the wait limit.
+func (w *waiter) queue() (cause error, first bool) {
+	w.announce(0, noGate)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	defer context.AfterFunc(w.life, cancel)()
+	if w.pace.bounded {
+		defer time.AfterFunc(max(0, w.pace.end.left(w.clock()))+w.pace.slack, cancel).Stop()
+	}
+	first = w.line.head.Acquire(ctx, 1) == nil
+	if !first && w.life.Err() != nil {
+		return ErrClosed, false
+	}
+	return w.ctx.Err(), first
+}
+
+// atHead makes attempts until one is won or the time is over.
+func (w *waiter) atHead() (*Lock, *QuorumError) {
 	var last *QuorumError
 	for {
-		k, failure := l.attempt(ctx, q)
+		k, failure := w.try()
 		if failure == nil {
 			return k, nil
 		}
-		cause := ctx.Err()
+		cause := w.ctx.Err()
 		if last == nil || cause == nil { // one that ctx cut short knows less than the one before it
 			last = failure
 		}
-		delay, over := pace.next(l.clock(), rand.Float64())
-		if cause == nil {
-			if l.observer.trace.Waiting != nil {
-				l.observer.trace.Waiting(q.key, pace.retries, delay)
-			}
-			cause = l.sleep(ctx, delay)
+		delay := w.retries.next(failure, w.isHearing(), w.cfg.backoffBase, w.cfg.backoffMax, rand.Float64())
+		delay, over := w.pace.fit(delay, w.clock(), rand.Float64())
+		woken := false
+		if cause == nil && delay > 0 {
+			w.announce(delay, w.gate)
+			woken, cause = w.sleep(delay)
 		}
-		if over || cause != nil {
-			return nil, last.after(l.clock().since(begin), cause)
+		if cause != nil || over && !woken {
+			return nil, last.after(0, cause)
 		}
 	}
 }
 
-// sleep returns nil after d, or sooner the reason to stop waiting.
-func (l *Locker) sleep(ctx context.Context, d time.Duration) error {
-	l.observer.waiting.Add(1)
-	defer l.observer.waiting.Add(-1)
+// announce tells that the waiting begins, or goes on for d.
+func (w *waiter) announce(d time.Duration, gate int) {
+	info := WaitInfo{Key: w.key, Attempts: w.attempts, Delay: d}
+	if gate != noGate {
+		info.Gate = w.nodes[gate].name
+	}
+	w.observer.waitsFor(info, !w.waits)
+	w.waits = true
+}
+
+// try makes one attempt: at all nodes at once if it is the first and nobody is known to have come
+// before, or else through the gate.
+func (w *waiter) try() (*Lock, *QuorumError) {
+	gate := noGate
+	if now := w.clock(); w.attempts > 0 || w.line.queues(now) {
+		gate = w.panel.gate(w.line.key, now)
+	}
+	w.attempts++
+	w.listenAt(gate)
+	select {
+	case <-w.line.notice: // the attempt will see for itself
+	default:
+	}
+	return w.attempt(w.ctx, w.request, w.line, gate)
+}
+
+// listenAt moves to the listener of another node; noGate: to none.
+func (w *waiter) listenAt(gate int) {
+	if gate == w.gate {
+		return
+	}
+	if w.gate != noGate {
+		w.listeners[w.gate].quit()
+	}
+	if w.gate = gate; gate != noGate {
+		w.listeners[gate].join(w.spawn)
+	}
+}
+
+func (w *waiter) isHearing() bool { return w.gate != noGate && w.listeners[w.gate].isHearing() }
+
+// sleep returns after d, or when it is woken, or with the reason to stop waiting.
+func (w *waiter) sleep(d time.Duration) (woken bool, cause error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.done:
-		return ErrClosed
+		return false, nil
+	case <-w.line.notice:
+		return true, nil
+	case <-w.ctx.Done():
+		return false, w.ctx.Err()
+	case <-w.life.Done():
+		return false, ErrClosed
+	}
+}
+
+// expiryGrain is added to the life that a key has left: Redis counts it in whole milliseconds.
+const expiryGrain = 2 * time.Millisecond
+
+// retries counts, by the reason, the attempts that were lost in a row.
+type retries struct{ held, split, failed int }
+
+// next returns the delay after an attempt that was lost. Who was refused at the gate is in its list: if
+// wake-ups can be heard, the back-off is but a precaution, and begins at its limit. The key is free
+// at the latest when its life at the gate is over. Who was refused elsewhere may share the votes with
+// others, and tries again at the pace of the round trips, but ever more slowly: the gate
+// may also have lost the key of a holder.
+func (r *retries) next(f *QuorumError, hears bool, base, limit time.Duration, random float64) time.Duration {
+	switch e := f.entry; {
+	case e.wasRefused():
+		delay := backoff(base, limit, r.held, random)
+		if hears && e.answer.since > 0 {
+			delay = backoff(limit, limit, 0, random)
+		}
+		if e.answer.timed {
+			delay = min(delay, e.answer.left+expiryGrain)
+		}
+		*r = retries{held: r.held + 1}
+		return delay
+	case f.class == ErrHeld && e == nil:
+		return 0 // on to the gate
+	case f.class == ErrHeld:
+		*r = retries{split: r.split + 1}
+		return backoff(min(base, f.Elapsed), limit, r.split-1, random)
+	default:
+		*r = retries{failed: r.failed + 1}
+		return backoff(base, limit, r.failed-1, random)
 	}
 }
 
 // pace spreads the attempts of one Acquire over the time it may wait.
 type pace struct {
-	base, limit time.Duration
-	retries     int
-	bounded     bool
-	end         instant
-	slack       time.Duration // how much longer than end to sleep at last: where ctx will end it
-	final       bool
+	bounded bool
+	end     instant
+	slack   time.Duration // how much longer than end to sleep at last: where ctx will end it
+	final   bool
 }
 
 func (l *Locker) newPace(ctx context.Context, q request, begin instant) *pace {
-	p := &pace{base: l.cfg.backoffBase, limit: l.cfg.backoffMax}
+	p := &pace{}
 	wait := l.cfg.wait
 	if q.waitSet {
 		wait = q.wait
@@ -90,11 +237,9 @@ func (l *Locker) newPace(ctx context.Context, q request, begin instant) *pace {
 	return p
 }
 
-// next returns the delay before the next attempt, or, when over, before giving up. What is
+// fit returns the delay before the next attempt, or, when over, before giving up. What is
 // left at the end is not slept away: one last attempt is made at a random moment of it.
-func (p *pace) next(now instant, random float64) (delay time.Duration, over bool) {
-	delay = backoff(p.base, p.limit, p.retries, random)
-	p.retries++
+func (p *pace) fit(delay time.Duration, now instant, random float64) (fitted time.Duration, over bool) {
 	if !p.bounded {
 		return delay, false
 	}
@@ -104,7 +249,7 @@ func (p *pace) next(now instant, random float64) (delay time.Duration, over bool
 		return delay, false
 	case left > 0 && !p.final:
 		p.final = true
-		return delay % left, false // as random within left as delay was beyond it
+		return time.Duration(random * float64(left)), false
 	default:
 		return left + p.slack, true
 	}

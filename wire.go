@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,8 +27,11 @@ type answer struct {
 	unsent     bool  // the command never left: place says nothing
 	unanswered bool  // nothing came back: the command may have run, or run later
 
-	timed bool          // a renewal found the key with an expiry …
+	timed bool          // a renewal, or who was refused at the gate, found the key with an expiry …
 	left  time.Duration // … that far away
+
+	woke  bool  // a release woke somebody who waits
+	since int64 // when the line entered the gate's list, in µs by the node's clock; 0: it is not there
 }
 
 func unsent(err error) answer { return answer{vote: failed, err: err, unsent: true} }
@@ -42,19 +46,50 @@ var (
 		}
 		return answer{}, false
 	}}
+	enterOp   = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: readEntry}
 	renewOp   = &operation{name: "renew", sets: true, blocked: ErrLost, read: readRenewal}
-	releaseOp = &operation{name: "release", blocked: ErrLost, read: func(reply any) (answer, bool) {
-		switch reply {
-		case int64(1):
-			return answer{vote: granted, place: absent}, true
-		case int64(2):
-			return answer{vote: refused, place: absent, err: errMissing}, true
-		case int64(0):
-			return answer{vote: refused, place: absent, err: errOtherToken}, true
-		}
-		return answer{}, false
-	}}
+	releaseOp = &operation{name: "release", blocked: ErrLost, read: readRelease}
 )
+
+// acquires reports whether a grant of the operation is a vote that a restarted node must not cast.
+func (op *operation) acquires() bool { return op == acquireOp || op == enterOp }
+
+func readEntry(reply any) (answer, bool) {
+	list, _ := reply.([]any)
+	if len(list) < 2 {
+		return answer{}, false
+	}
+	text, _ := list[1].(string)
+	since, _ := strconv.ParseInt(text, 10, 64)
+	switch {
+	case len(list) == 2 && list[0] == int64(1):
+		return answer{vote: granted, place: present, since: since}, true
+	case len(list) == 3 && list[0] == int64(0):
+		if left, ok := list[2].(int64); ok {
+			a := answer{vote: refused, place: absent, err: errOtherToken, since: since}
+			a.left, a.timed = time.Duration(left)*time.Millisecond, left >= 0
+			return a, true
+		}
+	}
+	return answer{}, false
+}
+
+func readRelease(reply any) (answer, bool) {
+	code, ok := reply.(int64)
+	woke := code >= 4
+	if woke {
+		code -= 4
+	}
+	switch {
+	case ok && code == 1:
+		return answer{vote: granted, place: absent, woke: woke}, true
+	case ok && code == 2:
+		return answer{vote: refused, place: absent, err: errMissing, woke: woke}, true
+	case ok && code == 0 && !woke:
+		return answer{vote: refused, place: absent, err: errOtherToken}, true
+	}
+	return answer{}, false
+}
 
 func readRenewal(reply any) (answer, bool) {
 	list, _ := reply.([]any)
@@ -82,15 +117,51 @@ func renewArgs(key, token any, ttl time.Duration) []any {
 	return []any{"evalsha", renewScript.sha, 1, key, token, ttl.Milliseconds()}
 }
 
+// listLife is how long a waiting list lives: who crashed leaves no longer trace than this, and who
+// still waits enters again within a back-off step.
+const listLife = 30 * time.Second
+
+// enterArgs is acquireArgs for the gate.
+func enterArgs(key, token any, ttl time.Duration, channel string, since int64) []any {
+	first := "" // now
+	if since > 0 {
+		first = strconv.FormatInt(since, 10)
+	}
+	return []any{"evalsha", enterScript.sha, 1, key, token, ttl.Milliseconds(),
+		listName(key.(string)), channel, first, listLife.Milliseconds()}
+}
+
 // releaseArgs carries many releases in one command: a script call costs a server about as
-// much as the two or three commands inside it.
+// much as the two or three commands inside it. Those that concern a waiting list come last.
 func releaseArgs(calls []*call) []any {
-	args := make([]any, 3+2*len(calls))
-	args[0], args[1], args[2] = "evalsha", releaseScript.sha, len(calls)
+	listed := 0
+	for _, c := range calls {
+		if c.atGate() {
+			listed++
+		}
+	}
+	n := len(calls)
+	args := make([]any, 3+2*n+2*listed)
+	args[0], args[1], args[2] = "evalsha", releaseScript.sha, n
 	for i, c := range calls {
-		args[3+i], args[3+len(calls)+i] = c.target()
+		args[3+i], args[3+n+i] = c.target()
+	}
+	lists := args[3+2*n:]
+	for i, c := range calls[n-listed:] {
+		key, _ := c.target()
+		lists[i], lists[listed+i] = listName(key.(string)), c.channel()
 	}
 	return args
+}
+
+// listName is where the waiting list of a key stands: in the cluster slot of the key, which
+// the first {tag} in a key decides.
+func listName(key string) string {
+	_, after, found := strings.Cut(key, "{")
+	if found && strings.Index(after, "}") > 0 {
+		return key + ":waiters"
+	}
+	return "{" + key + "}:waiters"
 }
 
 // command is what travels as one Redis command: one call, or several releases.

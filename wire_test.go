@@ -312,7 +312,7 @@ func TestTheCommandsOnTheWire(t *testing.T) {
 func TestReleasesTravelTogetherAndAreReadOneByOne(t *testing.T) {
 	calls := []*call{
 		{debt: &debt{key: "a", token: "me/1"}},
-		{round: &round{op: releaseOp, claim: &claim{key: "b", token: "me/2"}}},
+		{round: &round{op: releaseOp, gate: noGate, claim: &claim{key: "b", token: "me/2"}}},
 		{debt: &debt{key: "c", token: "me/3"}},
 		{debt: &debt{key: "d", token: "me/4"}},
 	}

@@ -1,0 +1,194 @@
+package redlock
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// lines are the local queues of a locker, one for each key that Acquire is busy with.
+type lines struct {
+	locker  *Locker
+	channel string        // where this locker is woken
+	memory  time.Duration // how long a key counts as crowded
+
+	mu    sync.Mutex
+	byKey map[string]*line
+}
+
+// line is the local queue of one key: who calls Acquire for it, and who holds the lock that one of them
+// got. The place at its head is the right to ask the nodes. A lock keeps the place of its caller, so
+// that a locker never contends with itself.
+type line struct {
+	lines  *lines
+	key    string              // as stored
+	head   *semaphore.Weighted // of one place: first come, first served
+	notice chan struct{}       // 1 place: the head's caller should try again
+
+	// Guarded by lines.mu.
+	users   int
+	crowded instant // when others were last seen to wait for the key
+	fading  bool    // a timer will look whether they still do
+	gate    int     // where the line may be in the waiting list, or noGate
+	entered int64   // since when, as that node told; 0: not known
+}
+
+// join makes the caller one of the line's users; quit ends that.
+func (s *lines) join(key string) *line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ln := s.byKey[key]
+	if ln == nil {
+		ln = &line{lines: s, key: key, head: semaphore.NewWeighted(1), notice: make(chan struct{}, 1), gate: noGate}
+		s.byKey[key] = ln
+	}
+	ln.users++
+	return ln
+}
+
+// quit ends the part of a user that is not at the head. The last one leaves the waiting list.
+func (ln *line) quit() {
+	s := ln.lines
+	s.mu.Lock()
+	ln.users--
+	deserted := noGate
+	if ln.users == 0 {
+		deserted = ln.leaveList()
+		s.drop(ln)
+	}
+	s.mu.Unlock()
+	s.withdraw(ln.key, deserted)
+}
+
+// pass ends the part of the user at the head, and gives its place to the next one.
+func (ln *line) pass() {
+	ln.head.Release(1)
+	ln.quit()
+}
+
+// lose is pass for a lock that was lost: nobody takes its entry off the waiting list.
+func (ln *line) lose() {
+	ln.lines.mu.Lock()
+	deserted := ln.leaveList()
+	ln.lines.mu.Unlock()
+	ln.lines.withdraw(ln.key, deserted)
+	ln.pass()
+}
+
+// drop forgets a line without users, at once or when it is no longer known to be crowded; the
+// caller holds mu.
+func (s *lines) drop(ln *line) {
+	if !ln.isCrowded(s.locker.clock()) {
+		delete(s.byKey, ln.key)
+		return
+	}
+	if ln.fading {
+		return
+	}
+	ln.fading = true
+	time.AfterFunc(s.memory, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ln.fading = false
+		if ln.users == 0 {
+			s.drop(ln)
+		}
+	})
+}
+
+// crowd notes that others wait for the key.
+func (ln *line) crowd() {
+	ln.lines.mu.Lock()
+	defer ln.lines.mu.Unlock()
+	ln.crowded = ln.lines.locker.clock()
+}
+
+func (ln *line) isCrowded(now instant) bool { return now.since(ln.crowded) < ln.lines.memory }
+
+// queues reports whether the head should go through the gate: it has a place there, or others
+// were waiting a moment ago. Or else it may ask all nodes at once.
+func (ln *line) queues(now instant) bool {
+	ln.lines.mu.Lock()
+	defer ln.lines.mu.Unlock()
+	return ln.gate != noGate || ln.isCrowded(now)
+}
+
+// enter notes that the line is about to enter the list at gate, and leaves that of another. It
+// returns since when it is there, 0 for now.
+func (ln *line) enter(gate int) (since int64) {
+	ln.lines.mu.Lock()
+	deserted := noGate
+	if ln.gate != gate {
+		deserted = ln.leaveList()
+		ln.gate = gate
+	}
+	since = ln.entered
+	ln.lines.mu.Unlock()
+	ln.lines.withdraw(ln.key, deserted)
+	return since
+}
+
+// keepPlace notes since when the line is in the list, for when it enters again.
+func (ln *line) keepPlace(e *entry) {
+	ln.lines.mu.Lock()
+	defer ln.lines.mu.Unlock()
+	if e.answered {
+		ln.entered = e.answer.since
+	}
+}
+
+// leaveList forgets the entry and returns where it was; the caller holds lines.mu.
+func (ln *line) leaveList() (gate int) {
+	gate, ln.gate, ln.entered = ln.gate, noGate, 0
+	return gate
+}
+
+// release is told the gate that a release goes to, and returns what to take off the list there.
+func (ln *line) release(gate int) (channel string) {
+	ln.lines.mu.Lock()
+	deserted := ln.leaveList()
+	ln.lines.mu.Unlock()
+	if deserted == gate {
+		return ln.lines.channel
+	}
+	ln.lines.withdraw(ln.key, deserted)
+	return ""
+}
+
+// withdraw leaves the list of a key at a node, if it is one. Nobody waits for it, and what
+// does not get there ends with the list.
+func (s *lines) withdraw(key string, gate int) {
+	if gate == noGate {
+		return
+	}
+	n := s.locker.nodes[gate]
+	_ = n.submit(&call{leave: &leave{key: key, channel: s.channel}}, s.locker.clock())
+}
+
+// wake tells who waits for a key that it may be free.
+func (s *lines) wake(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ln := s.byKey[key]; ln != nil {
+		ln.rouse()
+	}
+}
+
+// wakeAll tells all who are in lists of a node that their wake-ups may have been lost.
+func (s *lines) wakeAll(gate int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ln := range s.byKey {
+		if ln.gate == gate {
+			ln.rouse()
+		}
+	}
+}
+
+func (ln *line) rouse() {
+	select {
+	case ln.notice <- struct{}{}:
+	default:
+	}
+}
