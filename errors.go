@@ -100,6 +100,10 @@ func (e *QuorumError) Error() string {
 	if e.class != nil && e.class != ErrNotAcquired && e.Granted < e.Quorum { // else the cause has said it
 		fmt.Fprintf(&b, "%v: ", e.class)
 	}
+	if e.Nodes == nil {
+		b.WriteString("no node was asked")
+		return b.String()
+	}
 	fmt.Fprintf(&b, "%d of %d needed", e.Granted, e.Quorum)
 	if reasons := e.reasons(); reasons != "" {
 		fmt.Fprintf(&b, " (%s)", reasons)

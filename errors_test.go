@@ -53,7 +53,7 @@ func TestTheTextOfAQuorumErrorNamesOperationReasonVotesAndNodes(t *testing.T) {
 		}, `redlock: acquire "orders": context canceled: no quorum: 1 of 2 needed`},
 		{"not asked", &QuorumError{
 			Op: "acquire", Keys: []string{"orders"}, Quorum: 2, class: ErrNotAcquired, cause: ErrClosed,
-		}, `redlock: acquire "orders": locker closed: 0 of 2 needed`},
+		}, `redlock: acquire "orders": locker closed: no node was asked`},
 		{"too late", &QuorumError{
 			Op: "acquire", Keys: []string{"orders"}, Quorum: 1, Granted: 1, Nodes: []NodeError{{"a:1", nil}},
 			class: ErrNoQuorum, cause: &tooLateError{312_345_678, 300 * time.Millisecond},
@@ -77,7 +77,7 @@ func TestTheTextOfAQuorumErrorNamesOperationReasonVotesAndNodes(t *testing.T) {
 			Op: "acquire", Keys: []string{"a b", "c\n"}, Quorum: 1, class: ErrHeld, Refused: 1,
 			Nodes: []NodeError{{"a:1", errOtherToken}},
 		}, `redlock: acquire "a b", "c\n": the key is held: 0 of 1 needed (refused: a:1)`},
-		{"zero value", &QuorumError{}, `redlock:  : 0 of 0 needed`},
+		{"zero value", &QuorumError{}, `redlock:  : no node was asked`},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.EqualError(t, c.err, c.want) })
 	}

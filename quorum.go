@@ -81,6 +81,7 @@ type panel struct {
 	clock  func() instant
 	drift  drift
 	guard  *guard
+	life   context.Context // of the locker
 
 	observer *observer
 	timers   sync.Pool // of *time.Timer: they save most of what a round would allocate for its timeout
@@ -307,7 +308,9 @@ func (r *round) expire(timeout time.Duration) (again time.Duration) {
 	r.claim.mu.Lock()
 	then := nothing
 	if r.verdict == pending {
-		if again = r.entry.extension(timeout, r.claim.clock()); again <= 0 {
+		again = r.entry.extension(timeout, r.claim.clock())
+		if again <= 0 || r.claim.life.Err() != nil { // Close must not wait so long
+			again = 0
 			then = r.fail(fmt.Errorf("no answer within %v", timeout))
 		}
 	}

@@ -20,12 +20,11 @@ type Locker struct {
 	panel
 	cfg config
 
-	workers   errgroup.Group  // one per node, and those of listeners
-	listeners []*listener     // one per node
-	lines     lines           // of callers of Acquire
-	own       []*redis.Client // made by Open, closed by Close
-	life      context.Context // ended by Close
-	end       context.CancelFunc
+	workers   errgroup.Group     // one per node, and those of listeners
+	listeners []*listener        // one per node
+	lines     lines              // of callers of Acquire
+	own       []*redis.Client    // made by Open, closed by Close
+	end       context.CancelFunc // of panel.life
 
 	mu       sync.Mutex
 	closed   bool

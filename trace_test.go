@@ -45,8 +45,11 @@ func (r *recorder) trace(l **Locker) *Trace {
 	}
 	return &Trace{
 		AttemptDone: func(i AttemptInfo) { peek(); r.add("attempt %s %v", i.Key, i.Err == nil) },
-		Waiting:     func(i WaitInfo) { peek(); r.add("waiting %s after %d for %v at %q", i.Key, i.Attempts, i.Delay > 0, i.Gate) },
-		Waited:      func(i WaitedInfo) { peek(); r.add("waited %s %v after %d", i.Key, i.Err == nil, i.Attempts) },
+		Waiting: func(i WaitInfo) {
+			peek()
+			r.add("waiting %s after %d for %v at %q", i.Key, i.Attempts, i.Delay > 0, i.Gate)
+		},
+		Waited: func(i WaitedInfo) { peek(); r.add("waited %s %v after %d", i.Key, i.Err == nil, i.Attempts) },
 		Renewed: func(i RenewalInfo) {
 			peek()
 			r.add("renewed %s %v on %d late %v", i.Key, i.Err == nil, i.Nodes, i.Late)

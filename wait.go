@@ -60,15 +60,15 @@ type waiter struct {
 }
 
 func (w *waiter) acquire() (*Lock, *QuorumError) {
-	cause, first := error(nil), w.line.head.TryAcquire(1)
-	if !first {
-		cause, first = w.queue()
+	var last *QuorumError
+	if !w.line.head.TryAcquire(1) {
+		last = w.notAsked(w.request, errAwaited, nil)
+		if cause, first := w.queue(); !first {
+			w.line.quit()
+			return nil, last.after(w.clock().since(w.begin), cause)
+		}
 	}
-	if !first {
-		w.line.quit()
-		return nil, w.notAsked(w.request, errAwaited, cause).after(w.clock().since(w.begin), cause)
-	}
-	k, failure := w.atHead()
+	k, failure := w.atHead(last)
 	w.listenAt(noGate)
 	if failure != nil {
 		w.line.pass()
@@ -94,16 +94,16 @@ func (w *waiter) queue() (cause error, first bool) {
 	return w.ctx.Err(), first
 }
 
-// atHead makes attempts until one is won or the time is over.
-func (w *waiter) atHead() (*Lock, *QuorumError) {
-	var last *QuorumError
+// atHead makes attempts until one is won or the time is over. The error is that of the last one
+// that was not cut short by ctx, or else last.
+func (w *waiter) atHead(last *QuorumError) (*Lock, *QuorumError) {
 	for {
 		k, failure := w.try()
 		if failure == nil {
 			return k, nil
 		}
 		cause := w.ctx.Err()
-		if last == nil || cause == nil { // one that ctx cut short knows less than the one before it
+		if last == nil || cause == nil {
 			last = failure
 		}
 		delay := w.retries.next(failure, w.isHearing(), w.cfg.backoffBase, w.cfg.backoffMax, rand.Float64())

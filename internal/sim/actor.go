@@ -88,11 +88,11 @@ func (a *actor) acquire(l *redlock.Locker, o *operation, ttl time.Duration) (loc
 		if chance(a.rng, 0.7) {
 			wait := between(a.rng, ttl/20, 4*ttl)
 			options = append(options, redlock.Wait(wait))
-			what, bound = fmt.Sprintf("acquire, wait %v", wait), wait+timeout
+			what, bound = fmt.Sprintf("acquire, wait %v", wait), wait+2*timeout
 		} else if _, ok := ctx.Deadline(); ok {
 			bound = ends
 		} else {
-			bound = defaultWait + timeout
+			bound = defaultWait + 2*timeout
 		}
 	}
 	a.log.add(o.name, "asks for %s: %s, ttl %v, ctx ends after %v", o.key, what, ttl, ends)
