@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -99,12 +100,7 @@ func (s *listener) isOver() bool {
 // heard anything.
 func (s *listener) listen() (heard bool) {
 	sub := s.node.client.Subscribe(s.ctx, s.channel)
-	closed := context.AfterFunc(s.ctx, func() { _ = sub.Close() }) // a read does not look at ctx
-	defer func() {
-		if closed() {
-			_ = sub.Close()
-		}
-	}()
+	defer sub.Close()
 	for tested := false; ; {
 		message, err := sub.ReceiveTimeout(s.ctx, listenPeriod)
 		if wait, ok := errors.AsType[net.Error](err); ok && wait.Timeout() && !tested && s.isHearing() {
@@ -146,8 +142,27 @@ func (s *listener) hearing(now bool) (before bool) {
 	return before
 }
 
-// subscribing marks the ctx of a subscription: its connection carries no votes, so a node need
-// not say who it is for it.
+// subscribing is the key under which the ctx of a subscription has the life of its locker.
 type subscribing struct{}
 
-func isSubscription(ctx context.Context) bool { return ctx.Value(subscribing{}) != nil }
+// dialled counts a new connection of a node's client. That of a subscription does not count, since it
+// carries no votes: the node need not say who it is. But it is closed with the locker, as
+// neither a read nor the client's greeting looks at a ctx.
+func dialled(ctx context.Context, conn net.Conn, dials *atomic.Uint64) net.Conn {
+	life, ok := ctx.Value(subscribing{}).(context.Context)
+	if !ok {
+		dials.Add(1)
+		return conn
+	}
+	return subscription{conn, context.AfterFunc(life, func() { _ = conn.Close() })}
+}
+
+type subscription struct {
+	net.Conn
+	closed func() bool
+}
+
+func (c subscription) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}

@@ -124,10 +124,7 @@ func quietDialer(dial dialFunc, dials *atomic.Uint64) dialFunc {
 		if err != nil {
 			return failedConn{err: err}, nil
 		}
-		if !isSubscription(ctx) {
-			dials.Add(1)
-		}
-		return conn, nil
+		return dialled(ctx, conn, dials), nil
 	}
 }
 
@@ -137,10 +134,10 @@ type dialCounter struct{ dials *atomic.Uint64 }
 func (d dialCounter) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
-		if err == nil && !isSubscription(ctx) {
-			d.dials.Add(1)
+		if err != nil {
+			return nil, err
 		}
-		return conn, err
+		return dialled(ctx, conn, d.dials), nil
 	}
 }
 

@@ -96,7 +96,7 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 		n.guard, n.observer, n.index, n.left = l.guard, l.observer, i, missed
 		l.listeners = append(l.listeners, &listener{
 			node: n, channel: l.lines.channel, wake: l.lines.wake, missed: missed,
-			ctx: context.WithValue(l.life, subscribing{}, true),
+			ctx: context.WithValue(l.life, subscribing{}, l.life),
 		})
 		l.workers.Go(n.run)
 	}
