@@ -27,6 +27,9 @@ type config struct {
 	pool       string   // poolRaised or poolDefault
 	cpuProfile string
 	memProfile string
+	waiting    bool     // the workload is waiting, not cycles
+	lockers    int      // in contention
+	sections   []string // names of sections of -waiting; empty for all
 }
 
 // Values of -pool. Raised spares a caller the wait for a connection, and yet it need not be a gift: in one series on
@@ -78,10 +81,11 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	var (
 		c             config
 		callers, only string
+		sections      string
 	)
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
 	fs.SetOutput(out)
-	fs.DurationVar(&c.each, "d", time.Second, "time per measurement")
+	fs.DurationVar(&c.each, "d", time.Second, "time per measurement; with -waiting per contest, 6s where it is not given")
 	fs.IntVar(&c.rounds, "rounds", 3, "rounds; the median is shown with the spread")
 	fs.StringVar(&callers, "callers", "1,64,256", "concurrent callers, one table each")
 	fs.IntVar(&c.nodes, "nodes", 5, "redis-servers to spawn")
@@ -89,6 +93,9 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	fs.StringVar(&c.pool, "pool", poolRaised, "connections of the others' clients: "+poolRaised+" (to the callers) or "+poolDefault+" (go-redis' own)")
 	fs.StringVar(&c.cpuProfile, "cpuprofile", "", "write a CPU profile of each healthy redlock measurement to `file`-CALLERS-ROUND; go tool pprof adds up several files")
 	fs.StringVar(&c.memProfile, "memprofile", "", "write the allocations of the whole run to `file`; use with -only redlock")
+	fs.BoolVar(&c.waiting, "waiting", false, "measure waiting for a key that others want, in place of cycles on keys of one's own")
+	fs.IntVar(&c.lockers, "lockers", 16, "with -waiting: lockers that contend for one key")
+	fs.StringVar(&sections, "sections", "", "with -waiting: sections to run, of "+strings.Join(sectionNames(), ","))
 	if err := fs.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -102,7 +109,35 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	if c.only, err = parseNames(only, libraryNames()); err != nil {
 		return config{}, fmt.Errorf("-only: %w", err)
 	}
-	return c, c.check()
+	if c.sections, err = parseNames(sections, sectionNames()); err != nil {
+		return config{}, fmt.Errorf("-sections: %w", err)
+	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if c.waiting && !given["d"] {
+		c.each = waitingEach
+	}
+	return c, errors.Join(c.check(), c.checkWorkload(given))
+}
+
+// checkWorkload refuses what the workload would not heed: a flag without effect looks like one that had some.
+func (c config) checkWorkload(given map[string]bool) error {
+	for _, name := range []string{"callers", "cpuprofile"} {
+		if c.waiting && given[name] {
+			return fmt.Errorf("-%s: not with -waiting", name)
+		}
+	}
+	for _, name := range []string{"lockers", "sections"} {
+		if !c.waiting && given[name] {
+			return fmt.Errorf("-%s: only with -waiting", name)
+		}
+	}
+	for _, name := range c.only {
+		if c.waiting && !slices.Contains(waitingNames(), name) {
+			return fmt.Errorf("-only: %s takes no part in -waiting", name)
+		}
+	}
+	return nil
 }
 
 func (c config) check() error {
@@ -113,6 +148,8 @@ func (c config) check() error {
 		return errors.New("-rounds: must be at least 1")
 	case c.pool != poolRaised && c.pool != poolDefault:
 		return fmt.Errorf("-pool: %q is neither %s nor %s", c.pool, poolRaised, poolDefault)
+	case c.lockers < 2:
+		return errors.New("-lockers: must be at least 2")
 	case c.nodes < 1:
 		return errors.New("-nodes: must be at least 1")
 	}

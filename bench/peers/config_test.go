@@ -26,6 +26,32 @@ func TestFlagsHaveDefaults(t *testing.T) {
 	}
 }
 
+func TestWaitingHasDefaultsOfItsOwn(t *testing.T) {
+	for args, want := range map[string]time.Duration{"-waiting": waitingEach, "-waiting -d 1s": time.Second} {
+		c, err := parseFlags(strings.Fields(args), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.waiting || c.each != want || c.lockers != 16 || len(c.sections) != 0 {
+			t.Errorf("%s gives %+v", args, c)
+		}
+		if p := planOf(c); p.contest != want || p.lockers != 16 {
+			t.Errorf("%s plans %+v", args, p)
+		}
+	}
+}
+
+func TestWaitingRunsTheLibrariesThatCanWait(t *testing.T) {
+	b := bench{cfg: config{waiting: true}}
+	var got []string
+	for _, lib := range b.libraries() {
+		got = append(got, lib.name)
+	}
+	if !slices.Equal(got, []string{nameRedlock, nameRedsync, nameRedsyncFailFast}) {
+		t.Errorf("waiting: %v", got)
+	}
+}
+
 func TestOnlyPicksLibraries(t *testing.T) {
 	c, err := parseFlags([]string{"-only", "redlock, redislock"}, io.Discard)
 	if err != nil {
@@ -47,6 +73,14 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"-rounds 0":         "-rounds",
 		"-nodes 0":          "-nodes",
 		"-d 1s stray":       "stray",
+		"-lockers 8":        "only with -waiting",
+		"-sections parked":  "only with -waiting",
+
+		"-waiting -callers 1":      "-callers",
+		"-waiting -cpuprofile x":   "-cpuprofile",
+		"-waiting -lockers 1":      "-lockers",
+		"-waiting -sections queue": "-sections",
+		"-waiting -only redislock": "-only",
 	} {
 		_, err := parseFlags(strings.Fields(args), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), name) {

@@ -32,15 +32,33 @@ func (b *bench) printEnvironment(ctx context.Context) error {
 	fmt.Fprintf(b.out, "load average before the first measurement: %s\n", loadAverage())
 	fmt.Fprintf(b.out, "versions: %s; redis-server %s, %d of them on loopback, no persistence\n",
 		strings.Join(append([]string{runtime.Version()}, moduleVersions()...), ", "), version, b.cfg.nodes)
-	fmt.Fprintf(b.out, "workload: every caller acquires and releases a new key per cycle, ttl %v, one after the other\n", ttl)
-	fmt.Fprintf(b.out, "failed: calls that returned an error; stuck: callers still in a call %v after the end\n", grace)
-	fmt.Fprintln(b.out, "heap/cycle: bytes allocated per cycle; a library is opened for its turn and closed after it, GOGC is "+gogc())
+	if b.cfg.waiting {
+		b.explainWaiting()
+	} else {
+		b.explainCycles()
+	}
 	fmt.Fprintf(b.out, "PoolSize of the others' clients: %s\n", b.cfg.poolGiven())
 	fmt.Fprintln(b.out, "what each was given:")
 	for _, lib := range b.libraries() {
-		fmt.Fprintf(b.out, "  %s: %s\n", lib.name, lib.given)
+		given := lib.given
+		if b.cfg.waiting {
+			given = lib.waits
+		}
+		fmt.Fprintf(b.out, "  %s: %s\n", lib.name, given)
 	}
 	return nil
+}
+
+func (b *bench) explainCycles() {
+	fmt.Fprintf(b.out, "workload: every caller acquires and releases a new key per cycle, ttl %v, one after the other\n", ttl)
+	fmt.Fprintf(b.out, "failed: calls that returned an error; stuck: callers still in a call %v after the end\n", grace)
+	fmt.Fprintln(b.out, "heap/cycle: bytes allocated per cycle; a library is opened for its turn and closed after it, GOGC is "+gogc())
+}
+
+func (b *bench) explainWaiting() {
+	fmt.Fprintf(b.out, "workload: lockers that want one key and wait for it, ttl %v; a locker shares no connection with another\n", ttl)
+	fmt.Fprintln(b.out, "failed: calls that returned an error before the end; violations: two holders at once")
+	fmt.Fprintln(b.out, "a library is opened for its turn and closed after it, GOGC is "+gogc())
 }
 
 // loadAverage shows a reader who else was at work on the machine. Linux only.

@@ -78,7 +78,7 @@ func (b *bench) measure(ctx context.Context, s session, callers int) samples {
 func (b *bench) libraries() []library {
 	var wanted []library
 	for _, lib := range libraries() {
-		if b.cfg.wants(lib.name) {
+		if b.cfg.wants(lib.name) && (!b.cfg.waiting || lib.waits != "") {
 			wanted = append(wanted, lib)
 		}
 	}

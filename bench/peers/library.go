@@ -20,6 +20,7 @@ type library struct {
 	name  string
 	given string // what it was given, printed so that a reader can judge whether that was fair
 	open  func(ctx context.Context, urls []string, poolSize int) (session, error)
+	waits string // as given, with -waiting; empty for a library that takes no part in it
 }
 
 // A session is a library connected to its nodes. It is safe for concurrent use.
@@ -36,11 +37,25 @@ type held interface {
 // libraries lists them in the order in which they take turns.
 func libraries() []library {
 	return []library{
-		{nameRedlock, "redlock.Open(urls) with default options, TryAcquire, all nodes", openRedlock},
-		{nameRedsync, "default options but the expiry, TryLockContext (one attempt), all nodes; " + clientGiven, openRedsync},
-		{nameRedsyncFailFast, "the same with WithFailFast(true); " + clientGiven, openRedsyncFailFast},
-		{nameRedislock, "bsm/redislock, Obtain with nil options (one attempt), the first node ALONE; " + clientGiven, openRedislock},
+		{nameRedlock, "redlock.Open(urls) with default options, TryAcquire, all nodes", openRedlock,
+			"redlock.Open(urls) with default options for each locker, Acquire with Wait(0), all nodes"},
+		{nameRedsync, "default options but the expiry, TryLockContext (one attempt), all nodes; " + clientGiven, openRedsync,
+			"default options but the expiry and WithTries(no end), LockContext, all nodes; for each locker a " + clientGiven},
+		{nameRedsyncFailFast, "the same with WithFailFast(true); " + clientGiven, openRedsyncFailFast,
+			"the same with WithFailFast(true)"},
+		{nameRedislock, "bsm/redislock, Obtain with nil options (one attempt), the first node ALONE; " + clientGiven, openRedislock, ""},
 	}
+}
+
+// waitingNames are the libraries that take part in -waiting.
+func waitingNames() []string {
+	var names []string
+	for _, lib := range libraries() {
+		if lib.waits != "" {
+			names = append(names, lib.name)
+		}
+	}
+	return names
 }
 
 func libraryNames() []string {

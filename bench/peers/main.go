@@ -1,10 +1,10 @@
-// Command peers runs one workload over this library and over others that do the same work, side by side, on
+// Command peers runs the same workload over this library and over others that do the same work, side by side, on
 // redis-servers it spawns itself.
 //
-// The workload is acquire and release of a key that nobody else wants. The libraries take turns within every
-// round, because the speed of a machine drifts by more than the differences of interest, and a ratio is taken only
-// between two measurements of one round. Three numbers are shown for each quantity: the median of the rounds, the
-// smallest and the largest.
+// The workload is acquire and release of a key that nobody else wants; with -waiting it is several lockers that
+// want the same key and wait for it. The libraries take turns within every round, because the speed of a machine
+// drifts by more than the differences of interest, and a ratio is taken only between two measurements of one
+// round. Three numbers are shown for each quantity: the median of the rounds, the smallest and the largest.
 package main
 
 import (
@@ -54,6 +54,19 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 	if err := b.printEnvironment(ctx); err != nil {
 		return err
 	}
+	if err := b.runWorkload(ctx); err != nil {
+		return err
+	}
+	if cfg.memProfile != "" {
+		return writeAllocProfile(cfg.memProfile)
+	}
+	return nil
+}
+
+func (b *bench) runWorkload(ctx context.Context) error {
+	if b.cfg.waiting {
+		return b.runWaiting(ctx, planOf(b.cfg))
+	}
 	healthy, err := b.runHealthy(ctx)
 	if err != nil {
 		return err
@@ -62,10 +75,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	printRatios(out, healthy, outage)
-	if cfg.memProfile != "" {
-		return writeAllocProfile(cfg.memProfile)
-	}
+	printRatios(b.out, healthy, outage)
 	return nil
 }
 

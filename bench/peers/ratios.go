@@ -69,8 +69,12 @@ var (
 )
 
 func printRatios(out io.Writer, healthy, outage results) {
+	printComparisons(out, slices.Concat(rateComparisons(healthy), latencyComparisons(healthy), outageComparisons(outage)))
+}
+
+func printComparisons(out io.Writer, all []comparison) {
 	fmt.Fprint(out, "\nRatios, each between two measurements of one round: median (min–max)\n\n")
-	for _, c := range slices.Concat(rateComparisons(healthy), latencyComparisons(healthy), outageComparisons(outage)) {
+	for _, c := range all {
 		fmt.Fprintln(out, c)
 	}
 }

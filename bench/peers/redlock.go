@@ -34,6 +34,14 @@ func (s redlockSession) acquire(ctx context.Context, key string) (held, error) {
 	return lock, nil
 }
 
+func (s redlockSession) wait(ctx context.Context, key string) (held, error) {
+	lock, err := s.locker.Acquire(ctx, key, ttl, redlock.Wait(0))
+	if err != nil {
+		return nil, err
+	}
+	return lock, nil
+}
+
 func (s redlockSession) close() error { return s.locker.Close() }
 
 // awaitAllVotes returns once every node's vote counts. Spawned nodes are young: where some of them are a second

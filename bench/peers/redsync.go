@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
@@ -39,6 +41,15 @@ func newRedsyncSession(urls []string, poolSize int, options ...redsync.Option) (
 func (s *redsyncSession) acquire(ctx context.Context, key string) (held, error) {
 	mutex := s.rs.NewMutex(key, s.options...)
 	if err := mutex.TryLockContext(ctx); err != nil {
+		return nil, err
+	}
+	return redsyncHeld{mutex}, nil
+}
+
+// wait goes on for as long as ctx allows, at the library's own pace: its default is 32 attempts, then failure.
+func (s *redsyncSession) wait(ctx context.Context, key string) (held, error) {
+	mutex := s.rs.NewMutex(key, append(slices.Clip(s.options), redsync.WithTries(math.MaxInt))...)
+	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}
 	return redsyncHeld{mutex}, nil
