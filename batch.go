@@ -58,12 +58,21 @@ func (c *call) target() (key, token any) {
 
 // atGate reports whether a release also concerns the waiting list of its key.
 func (c *call) atGate() bool {
-	return c.leave != nil || c.round != nil && c.index == c.round.gate
+	switch {
+	case c.debt != nil:
+		return c.debt.listed
+	case c.leave != nil:
+		return true
+	}
+	return c.index == c.round.gate
 }
 
 // channel returns what a release takes off the waiting list, "" for nothing.
 func (c *call) channel() string {
-	if c.leave != nil {
+	switch {
+	case c.debt != nil:
+		return c.debt.channel
+	case c.leave != nil:
 		return c.leave.channel
 	}
 	return c.round.channel

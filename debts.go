@@ -13,6 +13,8 @@ type debt struct {
 	token   any
 	expires instant // the key is gone by then …
 	late    bool    // … unless a cut-off command is still to arrive: then only payment ends the debt
+	listed  bool    // at the gate: who waits should be woken by the first payment …
+	channel string  // … and this be taken off the list
 	due     instant // of a repetition
 	again   bool    // paid once; this is the repetition
 }
@@ -29,7 +31,7 @@ func (l *ledger) len() int { return len(l.owed) + len(l.repeats) }
 func (l *ledger) owe(d debt) { l.owed = appendBounded(l.owed, d) }
 
 func (l *ledger) repeat(d debt, due instant) {
-	d.again, d.due = true, due
+	d.again, d.listed, d.due = true, false, due
 	l.repeats = appendBounded(l.repeats, d)
 }
 

@@ -236,7 +236,10 @@ func (r *round) answer(i int, a answer) {
 		}
 	case r.op.sets:
 	case a.vote == failed:
-		c.nodes[i].owe(debt{key: c.key, token: c.token, expires: r.start.add(c.ttl), late: s.late > 0})
+		c.nodes[i].owe(debt{
+			key: c.key, token: c.token, expires: r.start.add(c.ttl), late: s.late > 0,
+			listed: i == r.gate, channel: r.channel,
+		})
 	case s.late > 0:
 		c.nodes[i].oweAgain(debt{key: c.key, token: c.token})
 	}
