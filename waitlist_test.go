@@ -318,7 +318,7 @@ func TestAWaiterThatCrashedIsPassedOverAndForgottenWithinAMinute(t *testing.T) {
 		gate.miniredis().SetTTL(listName("orders"), listLife)
 		next = w.waits(w.open(), "orders")
 		require.NoError(t, k.Renew(t.Context(), 10*time.Minute))
-		time.Sleep(time.Minute) // others who wait do not keep its entry alive
+		time.Sleep(listLife * 3 / 2) // others who wait do not keep its entry alive
 		members, err := gate.miniredis().ZMembers(listName("orders"))
 		require.NoError(t, err)
 		require.Len(t, members, 1)

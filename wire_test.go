@@ -51,6 +51,8 @@ var goodReplies = map[string]answer{
 	"release:int64:1":    {vote: granted, place: absent},
 	"release:int64:2":    {vote: refused, place: absent, err: errMissing},
 	"release:int64:0":    {vote: refused, place: absent, err: errOtherToken},
+	"release:int64:5":    {vote: granted, place: absent, woke: true},
+	"release:int64:6":    {vote: refused, place: absent, err: errMissing, woke: true},
 }
 
 func nameOf(op *operation, reply any) string {
@@ -80,7 +82,7 @@ func wantedOf(op *operation, reply any) (answer, bool) {
 
 func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
 	replies := map[string]any{
-		"string:OK": "OK", "int64:0": int64(0), "int64:1": int64(1), "int64:2": int64(2),
+		"string:OK": "OK", "int64:0": int64(0), "int64:1": int64(1), "int64:2": int64(2), "int64:5": int64(5), "int64:6": int64(6),
 		"[int64]:[0]": []any{int64(0)}, "[int64]:[1]": []any{int64(1)}, "[int64]:[2]": []any{int64(2)},
 	}
 	read := 0
