@@ -245,6 +245,7 @@ func TestWhoeverGivesUpLeavesTheList(t *testing.T) {
 		second := w.acquires(t.Context(), l, "orders", time.Minute, Wait(time.Second))
 		time.Sleep(10 * time.Millisecond)
 		require.Equal(t, 1, gate.listed("orders"), "one entry for a locker")
+		require.InDelta(t, listLife, gate.ttl(listName("orders")), float64(time.Second))
 		cancel()
 		<-first.done
 		require.ErrorIs(t, first.err, context.Canceled)
@@ -398,7 +399,93 @@ func TestWhatGoesWrongAtTheGateCostsABackoffStep(t *testing.T) {
 	}
 }
 
-// refusing is a server whose user lacks the right to commands that begin in a certain way.
+func TestAReleaseReleasesWithoutAnyRightToLists(t *testing.T) {
+	for _, right := range []string{"Z", "ZREM", "ZPOPMIN", "PUBLISH", "TIME", "ZADD"} {
+		inWorld(t, 3, func(t *testing.T, w *world) {
+			k := w.hold(w.open(), "orders", time.Minute)
+			w.all(func(f *fakeNode) { f.vetoing(forbidding(right)) })
+			next := w.waits(w.open(), "orders")
+			for range 2 {
+				require.NoError(t, k.Release(t.Context()))
+				time.Sleep(time.Millisecond)
+				require.Zero(t, w.count("orders", k.Token()), right)
+				k = next.granted(t)
+			}
+		})
+	}
+}
+
+func TestAReleaseBeforeTheSubscriptionStandsIsNotMissed(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		for delay := time.Duration(0); delay < 2*time.Millisecond; delay += 43 * time.Microsecond {
+			k := w.hold(w.open(), "orders", time.Minute)
+			next := w.acquires(t.Context(), w.open(), "orders", time.Minute, Wait(0))
+			time.Sleep(delay)
+			released := time.Now()
+			require.NoError(t, k.Release(t.Context()))
+			require.NoError(t, next.granted(t).Release(t.Context()))
+			require.Less(t, next.at.Sub(released), 2*handover, "released after %v", delay)
+		}
+	})
+}
+
+func TestWhoWaitsAtANodeThatIsGoneLooksForAnotherGateAtOnce(t *testing.T) {
+	inWorld(t, 5, func(t *testing.T, w *world) {
+		w.hold(w.open(), "orders", time.Minute)
+		l := w.open()
+		w.waits(l, "orders")
+		for range 2 {
+			w.gateOf(l, "orders").crash()
+			time.Sleep(5 * time.Millisecond)
+			require.Equal(t, 1, w.gateOf(l, "orders").listed("orders"))
+		}
+	})
+}
+
+func TestALostAttemptWakesThoseInWhoseWayItStoodAtTheGate(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		holder, l := w.open(), w.open()
+		w.hold(holder, "orders", time.Hour)
+		w.gateOf(l, "orders").miniredis().Del("orders") // so that newcomers win there, and nowhere else
+		w.acquires(t.Context(), l, "orders", time.Minute, Wait(0))
+		time.Sleep(10 * time.Second)
+		for range 10 {
+			attempts := l.Stats().Attempts
+			_, err := holder.TryAcquire(t.Context(), "orders", time.Minute)
+			require.ErrorIs(t, err, ErrHeld)
+			time.Sleep(2 * time.Millisecond)
+			require.Greater(t, l.Stats().Attempts, attempts)
+			time.Sleep(3 * time.Second)
+		}
+	})
+}
+
+func TestALockerThatSawOthersWaitJoinsTheListAtOnce(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		l, other := w.open(), w.open()
+		k, err := l.Acquire(t.Context(), "orders", time.Minute)
+		require.NoError(t, err)
+		gate := l.gate("orders", l.clock())
+		elsewhere := w.nodes[(gate+1)%3]
+		next := w.waits(other, "orders")
+		require.NoError(t, k.Release(t.Context()))
+		k = next.granted(t)
+		time.Sleep(100 * time.Millisecond)
+		sets := len(elsewhere.commands("SET orders"))
+		again := w.waits(l, "orders")
+		require.Len(t, elsewhere.commands("SET orders"), sets)
+		require.NoError(t, k.Release(t.Context()))
+		require.NoError(t, again.granted(t).Release(t.Context()))
+
+		time.Sleep(time.Second) // forgotten: it may ask all nodes at once again
+		w.hold(other, "orders", time.Minute)
+		sets = len(elsewhere.commands("SET orders"))
+		w.waits(l, "orders")
+		require.Len(t, elsewhere.commands("SET orders"), sets+1)
+	})
+}
+
+// forbidding is a server whose user lacks the right to commands that begin in a certain way.
 func forbidding(command string) func(string) string {
 	return func(s string) string {
 		if strings.HasPrefix(s, command) {
