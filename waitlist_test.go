@@ -409,6 +409,9 @@ func TestAReleaseReleasesWithoutAnyRightToLists(t *testing.T) {
 				require.NoError(t, k.Release(t.Context()))
 				time.Sleep(time.Millisecond)
 				require.Zero(t, w.count("orders", k.Token()), right)
+				for _, n := range k.locker.Stats().Nodes {
+					require.Zero(t, n.Debts, right)
+				}
 				k = next.granted(t)
 			}
 		})
@@ -435,10 +438,26 @@ func TestWhoWaitsAtANodeThatIsGoneLooksForAnotherGateAtOnce(t *testing.T) {
 		l := w.open()
 		w.waits(l, "orders")
 		for range 2 {
-			w.gateOf(l, "orders").crash()
+			gate := w.gateOf(l, "orders")
+			gate.crash()
 			time.Sleep(5 * time.Millisecond)
+			require.NotSame(t, gate, w.gateOf(l, "orders"))
 			require.Equal(t, 1, w.gateOf(l, "orders").listed("orders"))
 		}
+	})
+}
+
+func TestTheVoteOfARestartedGateIsWithheld(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		holder, l := w.open(), w.open()
+		k := w.hold(holder, "orders", 10*time.Second)
+		next := w.waits(l, "orders")
+		gate := l.gate("orders", l.clock())
+		w.nodes[(gate+1)%3].miniredis().Del("orders") // as if it had been away: a lock on a bare quorum
+		w.nodes[gate].crash()
+		w.nodes[gate].restart()
+		next.granted(t)
+		require.True(t, next.at.After(k.Until()), "granted %v before the holder's end", k.Until().Sub(next.at))
 	})
 }
 
