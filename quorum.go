@@ -65,15 +65,6 @@ const (
 	failed
 )
 
-// place says whether a node has the token.
-type place uint8
-
-const (
-	absent place = iota // never sent there, or known to be gone
-	maybe               // sent, and no answer that tells
-	present
-)
-
 // panel is the fixed set of nodes that vote.
 type panel struct {
 	nodes  []*node
@@ -85,27 +76,6 @@ type panel struct {
 
 	observer *observer
 	timers   sync.Pool // of *time.Timer: they save most of what a round would allocate for its timeout
-}
-
-// claim is one token and what is known of it on every node. All rounds of a token share its
-// mutex, so what one round learns the next one acts on.
-type claim struct {
-	*panel
-	key   any // as stored; key and token are boxed once for all commands
-	token any
-
-	mu    sync.Mutex
-	ended bool          // no command that could set the token may leave a queue any more
-	ttl   time.Duration // the longest that a node may have been given
-	spots []spot        // by node
-}
-
-// spot is what is known of a token on one node.
-type spot struct {
-	place place
-	late  time.Duration // the shortest ttl of a command that was cut off and may still arrive; 0 for none
-	set   instant       // when the command was first sent that gave the key its present life …
-	ttl   time.Duration // … of this length; 0 if not known
 }
 
 // round carries one operation over all nodes and tallies what they answer.
@@ -261,20 +231,6 @@ func (r *round) answer(i int, a answer) {
 	passed()
 }
 
-// missingLife returns how much less of the key's life a renewal found on a node than can have
-// passed; 0 or less if the node kept time. One whose clock runs ahead keeps less than it promises.
-func (c *claim) missingLife(i int, a answer) time.Duration {
-	s := c.spots[i]
-	if !a.timed || s.ttl == 0 {
-		return 0
-	}
-	ttl := s.ttl
-	if s.late > 0 {
-		ttl = min(ttl, s.late) // what was cut off may have arrived since
-	}
-	return lostTime(c.drift, s.set, c.clock(), ttl, a.left)
-}
-
 func (r *round) record(i int, a answer) {
 	r.calls[i].vote, r.calls[i].err = a.vote, a.err
 	r.tally.count(a.vote)
@@ -387,17 +343,6 @@ func (r *round) giveUp(cause error) {
 }
 
 func nothing() {}
-
-// holders counts the nodes known to hold the token; the caller holds c.mu.
-func (c *claim) holders() int {
-	n := 0
-	for _, s := range c.spots {
-		if s.place == present {
-			n++
-		}
-	}
-	return n
-}
 
 // failure reports a decided round that was not won.
 func (r *round) failure(keys []string) *QuorumError {
