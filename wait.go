@@ -88,21 +88,29 @@ func (w *waiter) queue() (cause error, first bool) {
 		defer time.AfterFunc(max(0, w.pace.end.left(w.clock()))+w.pace.slack, cancel).Stop()
 	}
 	first = w.line.head.Acquire(ctx, 1) == nil
-	if !first && w.life.Err() != nil {
-		return ErrClosed, false
+	if !first {
+		cause = w.ended()
 	}
-	return w.ctx.Err(), first
+	return cause, first
+}
+
+// ended returns what has ended the call, apart from the wait limit.
+func (w *waiter) ended() error {
+	if w.life.Err() != nil {
+		return ErrClosed
+	}
+	return w.ctx.Err()
 }
 
 // atHead makes attempts until one is won or the time is over. The error is that of the last one
-// that was not cut short by ctx, or else last.
+// that was not cut short, or else last.
 func (w *waiter) atHead(last *QuorumError) (*Lock, *QuorumError) {
 	for {
 		k, failure := w.try()
 		if failure == nil {
 			return k, nil
 		}
-		cause := w.ctx.Err()
+		cause := w.ended()
 		if last == nil || cause == nil {
 			last = failure
 		}
@@ -170,10 +178,9 @@ func (w *waiter) sleep(d time.Duration) (woken bool, cause error) {
 	case <-w.line.notice:
 		return true, nil
 	case <-w.ctx.Done():
-		return false, w.ctx.Err()
 	case <-w.life.Done():
-		return false, ErrClosed
 	}
+	return false, w.ended()
 }
 
 // expiryGrain is added to the life that a key has left: Redis counts it in whole milliseconds.

@@ -182,6 +182,8 @@ func TestWhoGivesUpInTheLocalQueueIsToldSo(t *testing.T) {
 		require.NoError(t, k.Release(t.Context()))
 		require.NoError(t, last.granted(t).Release(t.Context()))
 		time.Sleep(time.Second)
+		l.lines.mu.Lock()
+		defer l.lines.mu.Unlock()
 		require.Empty(t, l.lines.byKey, "the queue vanishes with its last caller")
 	})
 }
