@@ -8,7 +8,8 @@
 // half of the configured nodes, has stored the token while enough of the ttl is left. The
 // grant is a Lock: a handle that is held until it is lost or released, once, and that tells
 // (Done, Err, Context) when it ends. What a failed attempt left on some nodes is deleted in the
-// background. A crashed holder's key is free after its ttl.
+// background. A crashed holder's key is free after its ttl. Who waits with Acquire gets the key about a
+// round trip after it is free, in the order of arrival.
 //
 // # Promise
 //
