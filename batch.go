@@ -8,31 +8,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// call is one command of a round, or one debt, or a line's leave of a waiting list, on its way
-// to one node.
+// call is one command of a round, or one debt, on its way to one node.
 type call struct {
-	round *round // nil for the others
+	round *round // nil for a debt
 	index int
 	skip  bool  // not to be sent; set before the round is launched
 	vote  vote  // guarded by the round's claim.mu, as is err
 	err   error // why not, for a vote other than granted
 
-	debt  *debt
-	leave *leave
-}
-
-// leave takes a channel off the waiting list of a key, and passes on a wake-up that may have been
-// meant for it. On the wire it is a release with a token that nobody has.
-type leave struct {
-	key     any
-	channel string
+	debt *debt
 }
 
 func (c *call) op() *operation {
 	switch {
 	case c.round == nil:
 		return releaseOp
-	case c.round.entry != nil && c.index == c.round.gate:
+	case c.round.entry != nil && c.round.isGate(c.index):
 		return enterOp
 	}
 	return c.round.op
@@ -47,35 +38,26 @@ func (c *call) args() []any {
 
 // target returns the key and the token of a release.
 func (c *call) target() (key, token any) {
-	switch {
-	case c.debt != nil:
+	if c.debt != nil {
 		return c.debt.key, c.debt.token
-	case c.leave != nil:
-		return c.leave.key, c.leave.channel
 	}
 	return c.round.claim.key, c.round.claim.token
 }
 
 // atGate reports whether a release also concerns the waiting list of its key.
 func (c *call) atGate() bool {
-	switch {
-	case c.debt != nil:
+	if c.debt != nil {
 		return c.debt.listed
-	case c.leave != nil:
-		return true
 	}
-	return c.index == c.round.gate
+	return c.round.isGate(c.index)
 }
 
 // channel returns what a release takes off the waiting list, "" for nothing.
 func (c *call) channel() string {
-	switch {
-	case c.debt != nil:
+	if c.debt != nil {
 		return c.debt.channel
-	case c.leave != nil:
-		return c.leave.channel
 	}
-	return c.round.channel
+	return c.round.parting.leaves()
 }
 
 // plan turns the batch into commands: the releases first, all in one, then the others that are
@@ -83,14 +65,17 @@ func (c *call) channel() string {
 // ended, so what would have set it is dropped here, and other tokens only gain by it. Those that
 // wake who waits come last: an undo before them may have freed the key.
 func (n *node) plan() {
-	n.releases, n.commands = n.releases[:0], n.commands[:0]
-	for _, atGate := range []bool{false, true} {
-		for _, c := range n.batch {
-			if c.op() == releaseOp && c.atGate() == atGate {
-				n.releases = append(n.releases, c)
-			}
+	n.releases, n.waking, n.commands = n.releases[:0], n.waking[:0], n.commands[:0]
+	for _, c := range n.batch {
+		switch {
+		case c.op() != releaseOp:
+		case c.atGate():
+			n.waking = append(n.waking, c)
+		default:
+			n.releases = append(n.releases, c)
 		}
 	}
+	n.releases = append(n.releases, n.waking...)
 	if n.single {
 		n.separate()
 	} else if len(n.releases) > 0 {

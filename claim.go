@@ -59,4 +59,3 @@ func (c *claim) missingLife(i int, a answer) time.Duration {
 	}
 	return lostTime(c.drift, s.set, c.clock(), ttl, a.left)
 }
-

@@ -9,14 +9,21 @@ const maxDebts = 1 << 16
 // debt is a release that its node must still get: the fate of a command that set the token
 // is unknown, or the release itself did not arrive.
 type debt struct {
-	key     any
-	token   any
-	expires instant // the key is gone by then …
-	late    bool    // … unless a cut-off command is still to arrive: then only payment ends the debt
-	listed  bool    // at the gate: who waits should be woken by the first payment …
-	channel string  // … and this be taken off the list
-	due     instant // of a repetition
-	again   bool    // paid once; this is the repetition
+	key      any
+	token    any
+	expires  instant // the key is gone by then …
+	late     bool    // … unless a cut-off command is still to arrive: then only payment ends the debt
+	listed   bool    // at the gate: who waits should be woken by the first payment …
+	channel  string  // … and this be taken off the list
+	due      instant // of a repetition
+	again    bool    // paid once; this is the repetition
+	courtesy bool    // not owed: it is sent once, and nobody minds if it gets lost
+}
+
+// leaving takes a channel off the waiting list of a key, and passes on a wake-up that may have been meant
+// for it. On the wire it is a release with a token that nobody has.
+func leaving(key, channel string) *debt {
+	return &debt{key: key, token: channel, listed: true, channel: channel, courtesy: true}
 }
 
 // ledger keeps a node's debts. Debts are paid before anything else, and once more after a

@@ -58,13 +58,27 @@ type entry struct {
 	passed   instant // when the others were asked
 }
 
+// parting is what a release does beside releasing: it takes a channel off the list, if it is not "", and
+// tells the gate's answer, as settle is told the verdict.
+type parting struct {
+	channel string
+	freed   func(answer) func()
+}
+
+func (p *parting) leaves() string {
+	if p == nil {
+		return ""
+	}
+	return p.channel
+}
+
 // atGate takes the gate's answer; the caller holds claim.mu and runs the result after unlocking. A
 // gate that fails in whatever way is no reason not to ask the others.
 func (r *round) atGate(a answer) func() {
 	e := r.entry
 	switch {
-	case e == nil && r.freed != nil:
-		return r.freed(a)
+	case r.parting != nil:
+		return r.parting.freed(a)
 	case e == nil || r.verdict != pending || r.launched:
 		return nothing
 	}

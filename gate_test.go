@@ -143,11 +143,11 @@ func TestAReleaseTellsWhetherItWokeSomebody(t *testing.T) {
 
 func TestReleasesThatConcernAListComeLastAndNameIt(t *testing.T) {
 	n := newNode("a:1", nil, time.Second, systemClock)
-	at := func(gate int, key, token, channel string) *call {
-		return &call{round: &round{op: releaseOp, gate: gate, channel: channel, claim: &claim{key: key, token: token}}}
+	at := func(gate int32, key, token, channel string) *call {
+		return &call{round: &round{op: releaseOp, gate: gate, parting: &parting{channel: channel}, claim: &claim{key: key, token: token}}}
 	}
 	n.batch = []*call{
-		at(0, "a", "me/1", ""), at(noGate, "b", "me/2", ""), {leave: &leave{key: "c", channel: "redlock/me"}}, at(0, "{d}", "me/4", "redlock/me"),
+		at(0, "a", "me/1", ""), at(noGate, "b", "me/2", ""), {debt: leaving("c", "redlock/me")}, at(0, "{d}", "me/4", "redlock/me"),
 		{debt: &debt{key: "e", token: "me/5"}}, {debt: &debt{key: "f", token: "me/6", listed: true}},
 	}
 	n.plan()

@@ -163,7 +163,7 @@ func (s *lines) withdraw(key string, gate int) {
 		return
 	}
 	n := s.locker.nodes[gate]
-	_ = n.submit(&call{leave: &leave{key: key, channel: s.channel}}, s.locker.clock())
+	_ = n.submit(&call{debt: leaving(key, s.channel)}, s.locker.clock())
 }
 
 // wake tells who waits for a key that it may be free.

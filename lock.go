@@ -238,10 +238,13 @@ func (k *Lock) release(now instant) error {
 // when the gate has answered: who comes next must know whether others wait. It is not worth
 // waiting for much longer than for the quorum, though: a gate that hangs is one of a minority.
 func (k *Lock) newRelease(now instant) *round {
-	r := &round{op: releaseOp, start: now, gate: k.gate(k.key, now)}
+	gate := k.gate(k.key, now)
+	r := &round{op: releaseOp, start: now, gate: int32(gate)}
 	if k.line != nil {
-		r.channel = k.line.release(r.gate)
-		r.freed = func(a answer) func() { return k.standUp(a.woke) }
+		r.parting = &parting{
+			channel: k.line.release(gate),
+			freed:   func(a answer) func() { return k.standUp(a.woke) },
+		}
 	}
 	return k.prepare(r)
 }

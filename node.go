@@ -59,6 +59,7 @@ type node struct {
 	// The worker's own.
 	batch    []*call
 	releases []*call
+	waking   []*call // those of them that concern waiting lists
 	commands []command
 	wire     []redis.Cmder
 	slots    []*slot
@@ -210,7 +211,6 @@ func (n *node) deliver(execErr error) {
 			switch {
 			case call.debt != nil:
 				n.settle(c, call.debt, execErr)
-			case call.leave != nil: // nobody waits for it
 			case call.op().acquires():
 				a := c.outcome(j, execErr)
 				if a.vote == granted && !known {
@@ -338,6 +338,9 @@ func (n *node) settleUp() {
 
 // settle books the outcome of a debt.
 func (n *node) settle(c *command, d *debt, execErr error) {
+	if d.courtesy {
+		return
+	}
 	_, err := c.reply(execErr)
 	paid := err == nil || isReply(err)
 	n.mu.Lock()

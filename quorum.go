@@ -90,15 +90,14 @@ type round struct {
 	// and may still turn won into lost; what it returns runs after the claim is unlocked.
 	settle func(*round) func()
 
-	gate    int                 // the node whose call concerns the waiting list too, or noGate
-	entry   *entry              // of an attempt that asks the gate first
-	channel string              // of a release: what it takes off the list
-	freed   func(answer) func() // of a release: told the gate's answer, as settle is told the verdict
+	entry   *entry   // of an attempt that asks the gate first
+	parting *parting // of the release of a lock that keeps a place in a line
 
 	calls   []call
 	decided chan struct{}
 
 	// Guarded by claim.mu. The tally and the calls' votes are frozen once decided.
+	gate     int32 // the node whose call concerns the waiting list too, or noGate; not changed
 	launched bool
 	verdict  verdict
 	tally    tally
@@ -118,7 +117,7 @@ func (c *claim) prepare(r *round) *round {
 	r.tally = tally{nodes: len(c.nodes), quorum: c.quorum}
 	for i := range r.calls {
 		r.calls[i].round, r.calls[i].index = r, i
-		if s := c.spots[i]; !r.op.sets && s.place == absent && s.late == 0 && i != r.gate {
+		if s := c.spots[i]; !r.op.sets && s.place == absent && s.late == 0 && !r.isGate(i) {
 			r.calls[i].skip = true
 			r.record(i, answer{vote: refused, err: errMissing})
 		}
@@ -130,7 +129,7 @@ func (c *claim) prepare(r *round) *round {
 // the gate sends that call alone; the others follow when it was not refused there.
 func (r *round) launch() {
 	if r.entry != nil {
-		r.submit(r.gate)
+		r.submit(int(r.gate))
 		return
 	}
 	r.launchAll()
@@ -140,7 +139,7 @@ func (r *round) launch() {
 // consequences of this round, such as an undo, must come after them in every queue.
 func (r *round) launchAll() {
 	for i := range r.calls {
-		if !r.calls[i].skip && (r.entry == nil || i != r.gate) {
+		if !r.calls[i].skip && (r.entry == nil || !r.isGate(i)) {
 			r.submit(i)
 		}
 	}
@@ -150,6 +149,8 @@ func (r *round) launchAll() {
 	r.claim.mu.Unlock()
 	then()
 }
+
+func (r *round) isGate(i int) bool { return i == int(r.gate) }
 
 func (r *round) submit(i int) {
 	if err := r.claim.nodes[i].submit(&r.calls[i], r.start); err != nil {
@@ -208,7 +209,7 @@ func (r *round) answer(i int, a answer) {
 	case a.vote == failed:
 		c.nodes[i].owe(debt{
 			key: c.key, token: c.token, expires: r.start.add(c.ttl), late: s.late > 0,
-			listed: i == r.gate, channel: r.channel,
+			listed: r.isGate(i), channel: r.parting.leaves(),
 		})
 	case s.late > 0:
 		c.nodes[i].oweAgain(debt{key: c.key, token: c.token})
@@ -219,7 +220,7 @@ func (r *round) answer(i int, a answer) {
 		then = r.judge()
 	}
 	passed := nothing
-	if i == r.gate {
+	if r.isGate(i) {
 		passed = r.atGate(a)
 	}
 	c.mu.Unlock()
@@ -285,7 +286,7 @@ func (r *round) fail(why error) func() {
 		if r.calls[i].vote != unheard {
 			continue
 		}
-		if r.launched || i == r.gate {
+		if r.launched || r.isGate(i) {
 			r.record(i, answer{vote: failed, err: why})
 		} else {
 			r.record(i, answer{vote: failed, err: errUnheard}) // not asked

@@ -264,7 +264,7 @@ func (l *Locker) attempt(ctx context.Context, q request, ln *line, gate int) (*L
 	k.line = ln
 	now := l.clock() // before the first send: validity counts from here
 	r := &round{
-		op: acquireOp, args: acquireArgs(k.key, k.token, q.ttl), start: now, ttl: q.ttl, gate: gate,
+		op: acquireOp, args: acquireArgs(k.key, k.token, q.ttl), start: now, ttl: q.ttl, gate: int32(gate),
 		settle: func(r *round) func() { return k.acquired(r, q) },
 	}
 	if gate != noGate {
@@ -348,7 +348,7 @@ func (k *Lock) undo(lost *round, now instant) func() {
 			gate = noGate
 		}
 	}
-	return k.prepare(&round{op: releaseOp, start: now, gate: gate}).launch
+	return k.prepare(&round{op: releaseOp, start: now, gate: int32(gate)}).launch
 }
 
 func (l *Locker) nodeTimeout(ttl time.Duration) time.Duration {

@@ -24,28 +24,14 @@ return {2}
 -- cannot be read. If the key is free now, the first of its waiting list is woken, which adds 4; who does
 -- not listen any more is passed over. The lists are not in KEYS, and what concerns them is guarded:
 -- a release must release even where it has no right to them.
-local lists = (#ARGV - #KEYS) / 2
-local function wake(list, channel, key, free)
-	if channel ~= '' then
-		redis.pcall('ZREM', list, channel)
-	end
-	while free do
-		local first = redis.pcall('ZPOPMIN', list)
-		if not first[1] then
-			return 0
-		end
-		local heard = redis.pcall('PUBLISH', first[1], key)
-		if heard ~= 0 then
-			return 4
-		end
-	end
-	return 0
-end
+local keys, args, try = KEYS, ARGV, redis.pcall
+local n = #keys
+local m = (#args - n) / 2
 local results = {}
-for i = 1, #KEYS do
-	local value = redis.pcall('GET', KEYS[i])
-	if value == ARGV[i] then
-		redis.call('DEL', KEYS[i])
+for i = 1, n do
+	local value = try('GET', keys[i])
+	if value == args[i] then
+		redis.call('DEL', keys[i])
 		results[i] = 1
 	elseif not value then
 		results[i] = 2
@@ -54,8 +40,24 @@ for i = 1, #KEYS do
 	else
 		results[i] = 0
 	end
-	if i + lists > #KEYS and type(results[i]) == 'number' then
-		results[i] = results[i] + wake(ARGV[i + lists], ARGV[i + 2 * lists], KEYS[i], results[i] > 0)
+end
+-- Mostly nobody waits: one question for all lists costs less than one for each.
+if m == 0 or try('EXISTS', unpack(args, n + 1, n + m)) == 0 then
+	return results
+end
+for i = 1, m do
+	local k, list, channel = n - m + i, args[n + i], args[n + m + i]
+	if channel ~= '' then
+		try('ZREM', list, channel)
+	end
+	local free = results[k] == 1 or results[k] == 2
+	while free do
+		local first = try('ZPOPMIN', list)
+		free = first[1] ~= nil
+		if free and try('PUBLISH', first[1], keys[k]) ~= 0 then
+			results[k] = results[k] + 4
+			free = false
+		end
 	end
 end
 return results
