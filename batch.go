@@ -8,19 +8,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// call is one command of a round, or one debt, on its way to one node.
+// call is one command of a round, or one debt, or one question, on its way to one node.
 type call struct {
-	round *round // nil for a debt
+	round *round // nil for the others
 	index int
 	skip  bool  // not to be sent; set before the round is launched
 	vote  vote  // guarded by the round's claim.mu, as is err
 	err   error // why not, for a vote other than granted
 
 	debt *debt
+	ask  *question
+}
+
+// question is a command that has no part in a vote.
+type question struct {
+	args []any
+	heed func(reply any, err error) // called once by the worker, or by submit's caller if that fails
 }
 
 func (c *call) op() *operation {
 	switch {
+	case c.ask != nil:
+		return questionOp
 	case c.round == nil:
 		return releaseOp
 	case c.round.entry != nil && c.round.isGate(c.index):
@@ -30,11 +39,17 @@ func (c *call) op() *operation {
 }
 
 func (c *call) args() []any {
-	if c.op() == enterOp {
+	switch c.op() {
+	case questionOp:
+		return c.ask.args
+	case enterOp:
 		return c.round.entry.args
 	}
 	return c.round.args
 }
+
+// wanted reports whether a call that is no release should be sent.
+func (c *call) wanted() bool { return c.ask != nil || c.round.take(c.index) }
 
 // target returns the key and the token of a release.
 func (c *call) target() (key, token any) {
@@ -82,7 +97,7 @@ func (n *node) plan() {
 		n.commands = append(n.commands, command{calls: n.releases, args: releaseArgs(n.releases)})
 	}
 	for i, c := range n.batch {
-		if c.op() != releaseOp && c.round.take(c.index) {
+		if c.op() != releaseOp && c.wanted() {
 			n.commands = append(n.commands, command{calls: n.batch[i : i+1], args: c.args()})
 		}
 	}

@@ -211,6 +211,8 @@ func (n *node) deliver(execErr error) {
 			switch {
 			case call.debt != nil:
 				n.settle(c, call.debt, execErr)
+			case call.ask != nil:
+				call.ask.heed(c.reply(execErr))
 			case call.op().acquires():
 				a := c.outcome(j, execErr)
 				if a.vote == granted && !known {
@@ -226,7 +228,10 @@ func (n *node) deliver(execErr error) {
 
 func reject(calls []*call, why error) {
 	for _, c := range calls {
-		if c.round != nil {
+		switch {
+		case c.ask != nil:
+			c.ask.heed(nil, why)
+		case c.round != nil:
 			c.round.answer(c.index, unsent(why))
 		}
 	}

@@ -51,6 +51,9 @@ var (
 	releaseOp = &operation{name: "release", blocked: ErrLost, read: readRelease}
 )
 
+// questionOp stands for commands that have no part in a vote.
+var questionOp = &operation{name: "inspect"}
+
 // acquires reports whether a grant of the operation is a vote that a restarted node must not cast.
 func (op *operation) acquires() bool { return op == acquireOp || op == enterOp }
 
