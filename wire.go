@@ -157,14 +157,19 @@ func releaseArgs(calls []*call) []any {
 	return args
 }
 
-// listName is where the waiting list of a key stands: in the cluster slot of the key, which
-// the first {tag} in a key decides.
-func listName(key string) string {
+// listName is where the waiting list of a key stands.
+func listName(key string) string { return beside(key, "waiters") }
+
+// fenceName is where the latest fence of a key stands.
+func fenceName(key string) string { return beside(key, "fence") }
+
+// beside names a key in the cluster slot of another, which the first {tag} in that one decides.
+func beside(key, what string) string {
 	_, after, found := strings.Cut(key, "{")
 	if found && strings.Index(after, "}") > 0 {
-		return key + ":waiters"
+		return key + ":" + what
 	}
-	return "{" + key + "}:waiters"
+	return "{" + key + "}:" + what
 }
 
 // command is what travels as one Redis command: one call, or several releases.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -18,9 +19,11 @@ type actor struct {
 	counter int
 	calls   *calls
 	weather *weather
+	aside   sync.WaitGroup
 }
 
 func (a *actor) run() {
+	defer a.aside.Wait()
 	a.pause(a.plan.ttl)
 	for range a.plan.operations {
 		if a.isDead() {
@@ -80,13 +83,14 @@ func (a *actor) acquire(l *redlock.Locker, o *operation, ttl time.Duration) (loc
 		options = append(options, redlock.MaxHold(ttl+time.Duration(a.rng.Int64N(int64(3*ttl)))))
 	}
 	timeout := a.roundTimeout(ttl)
-	ctx, cancel, ends := a.context(4 * timeout)
+	ctx, cancel, ends := a.context(choose(a.rng, 4*timeout, max(ttl, timeout)))
 	defer cancel()
 	what, call, bound := "try", l.TryAcquire, timeout
 	if chance(a.rng, 0.7) {
 		what, call = "acquire", l.Acquire
+		a.accident(o.name, ttl)
 		if chance(a.rng, 0.7) {
-			wait := between(a.rng, ttl/20, 4*ttl)
+			wait := a.patience(ttl)
 			options = append(options, redlock.Wait(wait))
 			what, bound = fmt.Sprintf("acquire, wait %v", wait), wait+2*timeout
 		} else if _, ok := ctx.Deadline(); ok {
@@ -102,6 +106,28 @@ func (a *actor) acquire(l *redlock.Locker, o *operation, ttl time.Duration) (loc
 		a.log.add(o.name, "gets nothing: %v", err)
 	}
 	return lock
+}
+
+// patience draws how long to wait. Few see a very long ttl through: thousands of attempts.
+func (a *actor) patience(ttl time.Duration) time.Duration {
+	if chance(a.rng, 0.9) {
+		ttl = min(ttl, 2*a.plan.ttl)
+	}
+	return between(a.rng, ttl/20, 4*ttl)
+}
+
+// accident ends the process or closes its Locker at some moment while the actor waits, perhaps.
+func (a *actor) accident(name string, ttl time.Duration) {
+	if !chance(a.rng, a.plan.accidents) {
+		return
+	}
+	after, pause, dies := between(a.rng, ttl/100, 2*ttl), time.Duration(1+a.rng.Int64N(int64(ttl))), chance(a.rng, 0.3)
+	a.aside.Go(func() {
+		time.Sleep(after)
+		if !dies || !a.die() {
+			a.closeLocker(name, pause)
+		}
+	})
 }
 
 const defaultWait = 750 * time.Millisecond
@@ -135,9 +161,13 @@ func (a *actor) context(about time.Duration) (ctx context.Context, cancel contex
 
 // hold works under the lock for a while, and renews it now and then.
 func (a *actor) hold(o *operation, ttl time.Duration) {
-	for range a.rng.IntN(1 + a.plan.renewals) {
+	times, willing := a.rng.IntN(1+a.plan.renewals), 0.8
+	if chance(a.rng, a.plan.stay) {
+		times, willing = 10, 1
+	}
+	for range times {
 		a.pause(ttl / 3)
-		if chance(a.rng, 0.8) {
+		if chance(a.rng, willing) {
 			a.renew(o, choose(a.rng, ttl, ttl, ttl/2, ttl/3, a.drawTTL()))
 		}
 	}
@@ -163,13 +193,13 @@ func (a *actor) renew(o *operation, ttl time.Duration) {
 func (a *actor) part(o *operation, ttl time.Duration) {
 	a.pause(ttl / 10)
 	switch x := a.rng.Float64(); {
-	case x < 0.06 && a.die(o):
+	case x < 0.06 && a.die():
 		return
 	case x < 0.12 && (o.limited || !o.renewed): // or nobody would ever get the key again
 		a.log.add(o.name, "forgets its lock")
 		return
 	case x < 0.18:
-		a.closeLocker(o)
+		a.closeLocker(o.name, time.Duration(1+a.rng.Int64N(int64(a.plan.ttl/4))))
 		return
 	case chance(a.rng, a.plan.overstay): // too late
 		if o.lock.Validity() > 0 {
@@ -198,7 +228,7 @@ func (a *actor) release(o *operation) {
 
 // die cuts the process off for good: for the others it has crashed. What it still has to
 // send arrives when the weather has cleared up.
-func (a *actor) die(o *operation) bool {
+func (a *actor) die() bool {
 	a.locker.mu.Lock()
 	defer a.locker.mu.Unlock()
 	if a.dead {
@@ -209,8 +239,8 @@ func (a *actor) die(o *operation) bool {
 	return a.dead
 }
 
-// closeLocker closes the Locker under the lock; then the process begins anew.
-func (a *actor) closeLocker(o *operation) {
+// closeLocker closes the Locker, with all that hold and wait; after a pause the process begins anew.
+func (a *actor) closeLocker(name string, pause time.Duration) {
 	a.locker.mu.Lock()
 	closing := a.closing
 	a.closing = true
@@ -218,8 +248,8 @@ func (a *actor) closeLocker(o *operation) {
 	if closing { // by another actor
 		return
 	}
-	a.log.add(o.name, "closes its locker")
-	a.calls.bounded(o.name, "close", 4*a.plan.timeout(), a.locker.close)
-	a.pause(a.plan.ttl / 4)
+	a.log.add(name, "closes its locker")
+	a.calls.bounded(name+" aside", "close", 4*a.plan.timeout(), a.locker.close)
+	time.Sleep(pause)
 	a.locker.reopen()
 }

@@ -20,6 +20,10 @@ const (
 	KeysEnd      Rule = "KeysEnd"      // no key outlives its undo or release by more than plan.settling
 	CallsReturn  Rule = "CallsReturn"  // every call comes back within its documented bound
 	RenewalHolds Rule = "RenewalHolds" // a renewal succeeds only if a quorum still held the token
+	WaitersLeave Rule = "WaitersLeave" // a minute after the end no node has a waiting list
+	KeyIsTaken   Rule = "KeyIsTaken"   // a free key that somebody waits for is taken within finale.limit, in fair weather
+	WakingWorks  Rule = "WakingWorks"  // … as a rule within finale.usual
+	InOrder      Rule = "InOrder"      // … and a release wakes whoever has waited for longest
 )
 
 // Violation is a rule that was broken.
@@ -75,6 +79,7 @@ type checker struct {
 	tokens     map[string]int          // by owner: how many have turned up
 	aliases    map[string]string       // by token
 	excused    map[string]bool         // node and token that was stored too late to be undone
+	hands      *handOvers              // of the key that lockers wait for in the finale
 	violations []Violation
 }
 
@@ -194,6 +199,11 @@ func (c *checker) late(who, call string, took, bound time.Duration) {
 func (c *checker) executed(e execution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, m := range e.wakes {
+		if c.hands != nil {
+			c.hands.wakes(e.node, m)
+		}
+	}
 	for i, token := range e.after {
 		o := c.operations[owner(token)]
 		switch {
@@ -253,7 +263,14 @@ func (c *checker) leftover(n *node, key, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.operations[owner(token)]
-	if o.ended(token) && !o.orphaned && !c.excused[excuse(n.id, token)] {
+	if o != nil && o.ended(token) && !o.orphaned && !c.excused[excuse(n.id, token)] {
 		c.violate(KeysEnd, "%s still has the token of %s under %q", n.name, o.name, key)
 	}
+}
+
+// remains notes a waiting list that should have ended.
+func (c *checker) remains(n *node, list string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.violate(WaitersLeave, "%s still has %q", n.name, list)
 }

@@ -15,11 +15,16 @@ import (
 	"testing"
 )
 
-const (
-	root       = "../.." // the library
-	randImport = `"math/rand/v2"`
-	jitterName = `rand "github.com/redlock-go/redlock/internal/sim/jitter"`
-)
+const root = "../.." // the library
+
+// seeding makes the library's source of jitter, and the order of its workers, functions of the
+// virtual time.
+var seeding = []mutation{
+	{"*.go", `"math/rand/v2"`, `rand "github.com/redlock-go/redlock/internal/sim/jitter"`},
+	{"wait.go", "rand.Float64()", "rand.Float64For(w.owner)"},
+	{"node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
+	{"node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
+}
 
 // mutation replaces a text that stands exactly once in a file of the library.
 type mutation struct{ file, old, new string }
@@ -52,7 +57,7 @@ func build(t *testing.T, race bool, mutations ...mutation) *child {
 // overlay writes the changed files to dir, and the list of them that go build -overlay takes.
 func overlay(t *testing.T, dir string, mutations []mutation) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*.go"))
+	files, err := filepath.Glob(filepath.Join(root, "*.[gl][ou]*")) // .go and .lua
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files of the library in %s: %v", root, err)
 	}
@@ -62,7 +67,16 @@ func overlay(t *testing.T, dir string, mutations []mutation) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := strings.Replace(string(before), randImport, jitterName, 1)
+		after := string(before)
+		for _, m := range seeding {
+			if ok, _ := filepath.Match(m.file, filepath.Base(file)); !ok {
+				continue
+			}
+			if m.file == filepath.Base(file) && !strings.Contains(after, m.old) {
+				t.Fatalf("%s has not got %q any more; adapt seeding to the library", m.file, m.old)
+			}
+			after = strings.ReplaceAll(after, m.old, m.new)
+		}
 		for _, m := range mutations {
 			if m.file == filepath.Base(file) {
 				after = m.apply(t, after)

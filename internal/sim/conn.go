@@ -32,22 +32,23 @@ type conn struct {
 
 // dial connects a client to a node. It takes a round trip, and as long as the way is blocked
 // or nobody is there to refuse.
-func (w *wire) dial(ctx context.Context, n *node, client int) (net.Conn, error) {
-	n.log.add(w.up.name, "dials")
+func (w *wire) dial(ctx context.Context, n *node, client int, on lane) (net.Conn, error) {
+	n.log.add(w.up.nameOf(on), "dials")
+	f := w.flow(on)
 	for _, l := range []*link{w.up, w.down} {
-		if err := l.cross(ctx); err != nil {
-			n.log.add(w.up.name, "hears nothing")
+		if err := l.cross(ctx, f); err != nil {
+			n.log.add(w.up.nameOf(on), "hears nothing")
 			return nil, err
 		}
 	}
-	c := &conn{wire: w, client: client, news: make(chan struct{}, 1)}
+	c := &conn{wire: w, client: client, flow: f, news: make(chan struct{}, 1)}
 	session, err := n.accept(c)
 	switch {
 	case errors.Is(err, errSilent):
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case err != nil:
-		n.log.add(w.up.name, "%v", err)
+		n.log.add(w.up.nameOf(on), "%v", err)
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
 	c.session = session
@@ -78,7 +79,7 @@ func (c *conn) Read(b []byte) (int, error) {
 // broke while they were idle are found out by several workers at the same instant.
 func (c *conn) breathe(err error) {
 	if errors.Is(err, errReset) {
-		time.Sleep(time.Microsecond + c.wire.down.slot)
+		time.Sleep(time.Microsecond + c.wire.down.slot + c.flow.slot)
 	}
 }
 
@@ -161,7 +162,7 @@ func (c *conn) cut() {
 // that began at one instant must not time out at one instant.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	if !t.IsZero() {
-		t = t.Add(-time.Microsecond - c.wire.up.slot)
+		t = t.Add(-time.Microsecond - c.wire.up.slot - c.flow.slot)
 	}
 	c.mu.Lock()
 	c.deadline = t

@@ -33,8 +33,8 @@ var controls = []control{
 	}}},
 	{name: "undo skipped", rule: KeysEnd, mutations: []mutation{{
 		"redlock.go",
-		"	return r.launch\n",
-		"	_ = r\n	return nothing\n",
+		"return k.prepare(&round{op: releaseOp",
+		"return nothing\n	return k.prepare(&round{op: releaseOp",
 	}}},
 	{name: "debts not paid", rule: KeysEnd, mutations: []mutation{{
 		"node.go",
@@ -60,6 +60,51 @@ var controls = []control{
 		"guard.go",
 		"window := max(ttl, g.maxTTL)",
 		"window := ttl",
+	}}},
+	{name: "release wakes nobody", rule: WakingWorks, mutations: []mutation{{
+		"scripts.lua",
+		"('ZPOPMIN', list)",
+		"('ZCARD', list) and {}",
+	}}},
+	{name: "wake-ups are not heard", rule: WakingWorks, mutations: []mutation{{
+		"listener.go",
+		"s.wake(m.Payload)",
+		"_ = m",
+	}}},
+	{name: "nothing but wake-ups", rule: KeyIsTaken, mutations: []mutation{{
+		"wait.go",
+		"delay = backoff(limit, limit, 0, random)",
+		"delay = time.Hour",
+	}}},
+	{name: "lost locks keep their place", rule: KeyIsTaken, mutations: []mutation{{
+		"lock.go",
+		"ln.lose()",
+		"_ = ln",
+	}}},
+	{name: "list without expiry", rule: WaitersLeave, mutations: []mutation{{
+		"scripts.lua",
+		"('PEXPIRE', ARGV[3], ARGV[6])",
+		"('PTTL', ARGV[3])",
+	}}},
+	{name: "list without order", rule: InOrder, mutations: []mutation{{
+		"scripts.lua",
+		"('ZADD', ARGV[3], 'NX', since, ARGV[4])",
+		"('ZADD', ARGV[3], 'NX', 0, ARGV[4])",
+	}}},
+	{name: "who releases stays in the list", rule: InOrder, mutations: []mutation{{
+		"scripts.lua",
+		"('ZREM', list, channel)",
+		"('ZSCORE', list, channel)",
+	}}},
+	{name: "who gives up stays in the list", rule: InOrder, mutations: []mutation{{
+		"line.go",
+		"	if gate == noGate {\n		return\n",
+		"	if gate >= noGate {\n		return\n",
+	}}},
+	{name: "place not kept", rule: InOrder, mutations: []mutation{{
+		"line.go",
+		"ln.entered = e.answer.since",
+		"ln.entered = 0",
 	}}},
 	{name: "amnesia without a guard", rule: OneHolder, environment: []string{envAmnesia + "=1", envGuard + "=0"}},
 }

@@ -96,7 +96,7 @@ func (w *weather) clearUp() {
 
 // draw picks a fault and its victim.
 func (w *weather) draw() *fault {
-	node, client := w.rng.IntN(w.plan.nodes), w.rng.IntN(w.plan.lockers)
+	node, client := w.victim(), w.rng.IntN(w.plan.lockers)
 	switch w.rng.IntN(10) {
 	case 0, 1:
 		return w.hang(node)
@@ -121,6 +121,23 @@ func (w *weather) draw() *fault {
 		return &fault{text: fmt.Sprintf("node %d loses its scripts", node), begin: w.nodes[node].flushScripts}
 	}
 	return &fault{text: fmt.Sprintf("node %d's connections break", node), begin: w.nodes[node].breakConnections}
+}
+
+// victim picks a node, by preference one where somebody waits.
+func (w *weather) victim() int {
+	i, gates := w.rng.IntN(w.plan.nodes), []int{}
+	if chance(w.rng, 0.7) {
+		return i
+	}
+	for _, n := range w.nodes {
+		if len(n.waitingLists()) > 0 {
+			gates = append(gates, n.id)
+		}
+	}
+	if len(gates) == 0 {
+		return i
+	}
+	return gates[i%len(gates)]
 }
 
 func (w *weather) hang(i int) *fault {

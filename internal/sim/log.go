@@ -61,6 +61,22 @@ func (l *eventLog) String() string {
 
 // digest is equal for equal logs.
 func digest(log string) string {
-	sum := sha256.Sum256([]byte(log))
+	sum := sha256.Sum256([]byte(canonical(log)))
 	return hex.EncodeToString(sum[:8])
+}
+
+// canonical sorts the lines of each instant: callers who are woken at once, each for a key of its own,
+// may have got into a batch in any order.
+func canonical(log string) string {
+	lines := strings.SplitAfter(log, "\n")
+	slices.SortStableFunc(lines, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(instant(a)), len(instant(b))), cmp.Compare(instant(a), instant(b)), cmp.Compare(a, b))
+	})
+	return strings.Join(lines, "")
+}
+
+// instant returns the time of a line; a later one has more digits or is greater.
+func instant(line string) string {
+	at, _, _ := strings.Cut(line, "ms  ")
+	return strings.TrimLeft(at, " ")
 }

@@ -39,6 +39,11 @@ type node struct {
 	backlog  []parcel // what the sockets of a hung process keep
 	restarts int
 	started  time.Time // of the process, by the node's clock
+
+	subscribers map[string][]*session // by channel
+	published   []wakeUp              // by the command that is executed
+	executing   []string              // the lock keys of that command
+	told        map[string]int64      // by such a key: the last answer to TIME, in µs
 }
 
 type parcel struct {
@@ -54,6 +59,7 @@ type execution struct {
 	args   []string
 	reply  any
 	late   bool // the network had kept the command for long
+	wakes  []wakeUp
 
 	// The lock keys of the command, the tokens it has for them, and what the node stored
 	// under them before and after, "" for nothing.
@@ -64,6 +70,7 @@ func newNode(id int, log *eventLog, clock nodeClock, age time.Duration) *node {
 	n := &node{
 		id: id, name: fmt.Sprintf("node %d", id), log: log, clock: clock,
 		data: miniredis.NewMiniRedis(), started: clock.now().Add(-age),
+		subscribers: make(map[string][]*session), told: make(map[string]int64),
 	}
 	n.data.SetTime(clock.now())
 	n.data.ClockTTL(true)
@@ -90,7 +97,8 @@ func (n *node) accept(c *conn) (*session, error) {
 	case n.crashes > 0:
 		return nil, errRefused
 	}
-	s := &session{node: n, conn: c} // of a hung process too: its kernel accepts
+	// Of a hung process too: its kernel accepts.
+	s := &session{node: n, conn: c, flow: flow{lane: c.flow.lane, slot: c.flow.slot}}
 	s.peer = server.NewPeer(bufio.NewWriter(s))
 	n.sessions = append(n.sessions, s)
 	return s, nil
@@ -141,7 +149,9 @@ func (n *node) execute(s *session, args []string, late bool) execution {
 	e := execution{node: n, client: s.conn.client, args: args, late: late}
 	e.keys, e.tokens = locksOf(args)
 	e.before = n.stored(e.keys)
+	n.published, n.executing = nil, e.keys
 	e.reply = n.run(s, args)
+	e.wakes = n.published
 	e.after = n.stored(e.keys)
 	return e
 }
@@ -176,12 +186,27 @@ func (n *node) run(s *session, args []string) any {
 		}
 	case "EVALSHA":
 		return s.reply(n.scripts.evalsha(args[1:]))
+	case "SUBSCRIBE":
+		s.subscribe(args[1:])
+		return nil
+	case "PING":
+		if len(s.channels) > 0 {
+			return s.reply([]any{"pong", ""})
+		}
 	}
 	return s.dispatch(args)
 }
 
 // direct runs one command of a script.
 func (n *node) direct(args []string) any {
+	switch strings.ToUpper(args[0]) {
+	case "PUBLISH":
+		return n.publish(args[1], args[2])
+	case "TIME": // never the same twice for a key: a random number would decide who is the first of its list
+		key := n.executing[0]
+		n.told[key] = max(n.told[key]+1, n.clock.now().UnixMicro())
+		return []any{strconv.FormatInt(n.told[key]/1e6, 10), strconv.FormatInt(n.told[key]%1e6, 10)}
+	}
 	n.innerOut.Reset()
 	n.data.Server().Dispatch(n.inner, args)
 	n.inner.Flush()
@@ -202,6 +227,14 @@ func (n *node) value(key string) string {
 	n.data.SetTime(n.clock.now())
 	v, _ := n.data.Get(key)
 	return v
+}
+
+// waitingLists returns the keys under which lockers wait for locks.
+func (n *node) waitingLists() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.data.SetTime(n.clock.now())
+	return slices.DeleteFunc(n.data.Keys(), func(key string) bool { return !strings.HasSuffix(key, ":waiters") })
 }
 
 func (n *node) close() {

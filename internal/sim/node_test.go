@@ -39,7 +39,7 @@ func (b *bench) connect() *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr: "10.0.0.1:6379", Protocol: 2, DisableIdentity: true, MaxRetries: -1,
 		ReadTimeout: 100 * time.Millisecond, ContextTimeoutEnabled: true,
-		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return b.wire.dial(ctx, b.node, 0) },
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return b.wire.dial(ctx, b.node, 0, commands) },
 	})
 	b.Cleanup(func() { _ = c.Close() })
 	return c
@@ -131,6 +131,9 @@ func TestScriptsDoWhatMiniredisDoes(t *testing.T) {
 		`return {ok = 'fine'}`,
 		`return #KEYS + #ARGV`,
 		`return nil`,
+		`return {redis.call('ZADD', 'z', 'NX', '946689062110233', 'a'), redis.call('ZADD', 'z', 'NX', 0, 'b'), redis.call('ZPOPMIN', 'z')}`,
+		`return {#redis.pcall('ZPOPMIN', 'z'), redis.pcall('ZREM', 'z', 'a'), redis.pcall('PUBLISH', 'nobody', 'x')}`,
+		`return string.format('%.0f', '946689062' * 1000000 + '110233')`,
 	}
 	inBubble(t, 0, func(b *bench) {
 		for _, text := range texts {

@@ -32,6 +32,9 @@ type plan struct {
 	operations  int     // per actor
 	renewals    int     // at most, by hand, while a lock is held
 	overstay    float64 // the chance of a holder to release only after its validity
+	stay        float64 // … and to stay for long, with renewals
+	accidents   float64 // the chance that a process dies or closes its Locker while it waits
+	speller     int     // the locker that has other names for the nodes, so other gates; nobody: -1
 	ttl         time.Duration
 	longTTL     time.Duration // of some locks, far above every bound; 0 for none
 	nodeTimeout time.Duration // 0 for the default
@@ -130,6 +133,7 @@ func newPlan(seed uint64) plan {
 		keys:    choose(rng, 1, 1, 1, 2, 3),
 		ttl:     between(rng, 120*time.Millisecond, 12*time.Second),
 		young:   chance(rng, 0.3),
+		speller: -1,
 		delay:   between(rng, 20*time.Microsecond, 2*time.Millisecond),
 		jitter:  between(rng, 20*time.Microsecond, time.Millisecond),
 	}
@@ -161,8 +165,14 @@ func newPlan(seed uint64) plan {
 	if chance(rng, 0.85) {
 		p.calm = between(rng, p.ttl/4, 8*p.ttl)
 	}
-	if chance(rng, 0.15) {
+	switch x := rng.Float64(); {
+	case x < 0.15:
 		p.brood(rng)
+	case x < 0.4:
+		p.crowd(rng)
+	}
+	if chance(rng, 0.25) {
+		p.speller = rng.IntN(p.lockers)
 	}
 	p.strict = !p.young && chance(rng, 0.4) // a young one would grant nothing for most of a run
 	return p
@@ -177,4 +187,13 @@ func (p *plan) brood(rng *rand.Rand) {
 		p.rates = append(p.rates, maxRate)
 	}
 	p.odds = odds{lose: 0.02, cut: 0.02, straggle: choose(rng, 0.05, 0.2), longest: between(rng, p.timeout(), 2*p.ttl+p.timeout())}
+}
+
+// crowd makes it a run in which many wait for one key, in several places of one locker too, while
+// others hold it for long, die or close in the middle, and wake-ups do not arrive.
+func (p *plan) crowd(rng *rand.Rand) {
+	p.keys, p.actors = 1, 2+rng.IntN(3)
+	p.operations = max(2, 30/(p.lockers*p.actors))
+	p.stay, p.accidents = choose(rng, 0, 0.2), choose(rng, 0, 0.05, 0.1)
+	p.odds.deafen = choose(rng, 0, 0.02, 0.2)
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/redlock-go/redlock/internal/sim/jitter"
 )
 
 // Result is what came of a run.
@@ -42,9 +40,7 @@ func Run(seed uint64, s Settings) *Result {
 	w.act(c, weather)
 	weather.clearUp()
 	w.settle()
-	for _, l := range w.lockers {
-		c.bounded(l.name(), "close", 4*p.timeout(), func() { l.close() })
-	}
+	w.end(c, w.finale(c).play())
 	for _, n := range w.nodes {
 		n.close()
 	}
@@ -60,7 +56,7 @@ func (w *world) act(c *calls, weather *weather) {
 		for i := range w.plan.actors {
 			name := fmt.Sprintf("actor %d-%d", l.id, i)
 			a := &actor{locker: l, id: i, rng: stream(w.plan.seed, name), calls: c, weather: weather}
-			acting.Go(func() { jitter.As(name, a.run) })
+			acting.Go(a.run)
 		}
 	}
 	finished := make(chan struct{})
@@ -86,6 +82,26 @@ func (w *world) settle() {
 				w.check.leftover(n, key, token)
 			}
 		}
+	}
+}
+
+// end closes all lockers. A minute later nobody has left a trace in a waiting list, not even who is dead.
+func (w *world) end(c *calls, dead *locker) {
+	for _, l := range w.lockers {
+		if l != dead {
+			c.bounded(l.name(), "close", 4*w.plan.timeout(), l.close)
+		}
+	}
+	time.Sleep(time.Minute)
+	for _, n := range w.nodes {
+		for _, list := range n.waitingLists() {
+			w.check.remains(n, list)
+		}
+	}
+	if dead != nil {
+		w.eachLink(dead.id, anyone, func(l *link) { l.unblock(time.Second) })
+		c.bounded(dead.name(), "close", 4*w.plan.timeout(), dead.close)
+		time.Sleep(time.Second + w.plan.clientTimeout()) // for what its clients have begun
 	}
 }
 

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -16,9 +15,9 @@ type session struct {
 	peer *server.Peer
 
 	// Guarded by node.mu.
-	in         []byte
-	dead       bool
-	subscribed bool
+	in       []byte
+	dead     bool
+	channels []string // that it has subscribed to
 
 	mu        sync.Mutex
 	out       []byte
@@ -30,7 +29,6 @@ func (s *session) dispatch(args []string) any {
 	s.mu.Lock()
 	before := len(s.out)
 	s.mu.Unlock()
-	s.subscribed = s.subscribed || strings.EqualFold(args[0], "subscribe")
 	s.node.data.Server().Dispatch(s.peer, args)
 	s.peer.Flush()
 	s.mu.Lock()
@@ -50,8 +48,7 @@ func (s *session) reply(reply any) any {
 	return reply
 }
 
-// Write takes what miniredis has for the client: replies, and later messages that it
-// subscribed to.
+// Write takes the replies that miniredis has for the client.
 func (s *session) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +99,5 @@ func (s *session) close() {
 		return
 	}
 	s.dead = true
-	if s.subscribed {
-		s.hold()
-		s.node.data.Server().Dispatch(s.peer, []string{"UNSUBSCRIBE"})
-	}
+	s.unsubscribe()
 }

@@ -58,10 +58,17 @@ func (w *world) executed(e execution) {
 	if e.keys == nil {
 		w.log.add(e.node.name, "%s from client %d", e.args[0], e.client)
 	}
+	for _, m := range e.wakes {
+		w.log.add(e.node.name, "wakes client %d for %s", m.client, m.text)
+	}
 	for i, key := range e.keys {
 		token := w.check.alias(e.tokens[i])
 		before, after := w.check.alias(e.before[i]), w.check.alias(e.after[i])
-		w.log.add(e.node.name, "%s %s %s: %v; %s → %s", e.args[0], key, token, e.reply, before, after)
+		reply := e.reply
+		if list, ok := reply.([]any); ok && len(e.keys) > 1 && len(list) == len(e.keys) {
+			reply = list[i]
+		}
+		w.log.add(e.node.name, "%s %s %s: %v; %s → %s", e.args[0], key, token, reply, before, after)
 	}
 }
 
@@ -130,9 +137,15 @@ func (l *locker) open() {
 func (l *locker) client(i int) redis.UniversalClient {
 	timeout := l.plan.clientTimeout() - time.Duration(1+l.id*maxNodes+i)*50*time.Microsecond
 	o := &redis.Options{
-		Addr: fmt.Sprintf("10.0.0.%d:6379", i+1),
+		Addr: l.address(i),
 		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			c, err := l.wires[l.id][i].dial(ctx, l.nodes[i], l.id)
+			on := commands
+			if _, ok := ctx.Deadline(); !ok { // the pool gives it one, a subscription has to see to that itself
+				limited, cancel := context.WithTimeout(ctx, timeout-25*time.Microsecond)
+				defer cancel()
+				on, ctx = wakeUps, limited
+			}
+			c, err := l.wires[l.id][i].dial(ctx, l.nodes[i], l.id, on)
 			if err != nil {
 				return failedConn{err: err}, nil
 			}
@@ -153,6 +166,14 @@ func (l *locker) client(i int) redis.UniversalClient {
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 1, -1, -1 // at once: a delay would be random
 	}
 	return redis.NewClient(o)
+}
+
+// address is where the locker believes node i to be: gates are chosen by it.
+func (l *locker) address(i int) string {
+	if l.plan.speller == l.id {
+		return fmt.Sprintf("redis-%d:6379", i+1)
+	}
+	return fmt.Sprintf("10.0.0.%d:6379", i+1)
 }
 
 // close closes the Locker, and its clients after it.

@@ -4,40 +4,25 @@
 package jitter
 
 import (
-	"bytes"
 	"hash/fnv"
-	"runtime"
-	"sync"
 	"time"
 )
 
-var names sync.Map // goroutine → hash of its name
+// Float64 returns a number in [0, 1) that is a function of the current instant.
+func Float64() float64 { return Float64For("") }
 
-// As runs f on this goroutine under a name: two that draw at the same instant get different
-// numbers. Goroutines without a name share one.
-func As(name string, f func()) {
+// Float64For returns a number in [0, 1) that is a function of the current instant and of a name:
+// waiters that draw at the same instant get different ones.
+func Float64For(name string) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	id := goroutine()
-	names.Store(id, h.Sum64())
-	defer names.Delete(id)
-	f()
+	return float64(mix(h.Sum64()^mix(uint64(time.Now().UnixNano())))>>11) / (1 << 53)
 }
 
-// Float64 returns a number in [0, 1) that is a function of the current instant and of the
-// name of the goroutine.
-func Float64() float64 {
-	name, _ := names.Load(goroutine())
-	salt, _ := name.(uint64)
-	return float64(mix(salt^mix(uint64(time.Now().UnixNano())))>>11) / (1 << 53)
-}
-
-// goroutine returns the number of the current goroutine as runtime.Stack prints it.
-func goroutine() string {
-	var b [40]byte
-	head, _, _ := bytes.Cut(b[:runtime.Stack(b[:], false)], []byte(" ["))
-	return string(head)
-}
+// Yield stands in for yield = runtime.Gosched, which lets some of the others do some of what they have
+// to do at the current instant: it lets them do all of it, and the workers of several nodes go on
+// one after the other.
+func Yield(yield func(), node int) { time.Sleep(time.Duration(1 + node)) }
 
 // mix is the finalizer of SplitMix64: neighbouring instants give unrelated numbers.
 func mix(x uint64) uint64 {
