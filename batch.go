@@ -33,16 +33,16 @@ func (c *call) op() *operation {
 	case c.round == nil:
 		return releaseOp
 	case c.round.entry != nil && c.round.isGate(c.index):
-		return enterOp
+		return acquireAllOp
 	}
 	return c.round.op
 }
 
 func (c *call) args() []any {
-	switch c.op() {
-	case questionOp:
+	switch {
+	case c.ask != nil:
 		return c.ask.args
-	case enterOp:
+	case c.round.entry != nil && c.round.isGate(c.index):
 		return c.round.entry.args
 	}
 	return c.round.args
@@ -56,8 +56,11 @@ func (c *call) target() (key, token any) {
 	if c.debt != nil {
 		return c.debt.key, c.debt.token
 	}
-	return c.round.claim.key, c.round.claim.token
+	return c.round.claim.keys[0], c.round.claim.token
 }
+
+// isWide reports whether a call concerns several keys: its release travels alone.
+func (c *call) isWide() bool { return c.round != nil && len(c.round.claim.keys) > 1 }
 
 // atGate reports whether a release also concerns the waiting list of its key.
 func (c *call) atGate() bool {
@@ -80,10 +83,12 @@ func (c *call) channel() string {
 // ended, so what would have set it is dropped here, and other tokens only gain by it. Those that
 // wake who waits come last: an undo before them may have freed the key.
 func (n *node) plan() {
-	n.releases, n.waking, n.commands = n.releases[:0], n.waking[:0], n.commands[:0]
+	n.releases, n.waking, n.wide, n.commands = n.releases[:0], n.waking[:0], n.wide[:0], n.commands[:0]
 	for _, c := range n.batch {
 		switch {
 		case c.op() != releaseOp:
+		case c.isWide():
+			n.wide = append(n.wide, c)
 		case c.atGate():
 			n.waking = append(n.waking, c)
 		default:
@@ -95,6 +100,10 @@ func (n *node) plan() {
 		n.separate()
 	} else if len(n.releases) > 0 {
 		n.commands = append(n.commands, command{calls: n.releases, args: releaseArgs(n.releases)})
+	}
+	for i, c := range n.wide {
+		args := releaseAllArgs(c.round.claim.keys, c.round.claim.token)
+		n.commands = append(n.commands, command{calls: n.wide[i : i+1], args: args})
 	}
 	for i, c := range n.batch {
 		if c.op() != releaseOp && c.wanted() {

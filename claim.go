@@ -18,7 +18,7 @@ const (
 // mutex, so what one round learns the next one acts on.
 type claim struct {
 	*panel
-	key   any // as stored; key and token are boxed once for all commands
+	keys  []any // as stored; keys and token are boxed once for all commands
 	token any
 
 	mu    sync.Mutex
@@ -33,6 +33,7 @@ type spot struct {
 	late  time.Duration // the shortest ttl of a command that was cut off and may still arrive; 0 for none
 	set   instant       // when the command was first sent that gave the key its present life …
 	ttl   time.Duration // … of this length; 0 if not known
+	fence int64         // the number of the latest grant
 }
 
 // holders counts the nodes known to hold the token; the caller holds c.mu.
@@ -58,4 +59,13 @@ func (c *claim) missingLife(i int, a answer) time.Duration {
 		ttl = min(ttl, s.late) // what was cut off may have arrived since
 	}
 	return lostTime(c.drift, s.set, c.clock(), ttl, a.left)
+}
+
+// owe books the release of all keys of the claim at a node.
+func (c *claim) owe(i int, d debt) {
+	d.token = c.token
+	for _, key := range c.keys {
+		d.key = key
+		c.nodes[i].owe(d)
+	}
 }

@@ -65,9 +65,10 @@ type QuorumError struct {
 	TTL                      time.Duration // asked for; 0 for release
 	Nodes                    []NodeError   // one per configured node, in their order; Err is nil where it granted
 
-	entry *entry // of an acquire that went through the gate
-	class error  // ErrHeld, ErrNoQuorum, ErrLost …
-	cause error  // why the call ended before the votes decided: the ctx error, ErrClosed, …; may be nil
+	entry   *entry // of an acquire that went through the gate
+	blocked int    // index of the key that was not free
+	class   error  // ErrHeld, ErrNoQuorum, ErrLost …
+	cause   error  // why the call ended before the votes decided: the ctx error, ErrClosed, …; may be nil
 }
 
 // NodeError is the outcome of one node: nil Err means that it granted.

@@ -102,25 +102,34 @@ func TestTheListOfAnyKeyWithoutBracesInsideSharesItsSlot(t *testing.T) {
 }
 
 func TestWhatTheGateSaysIsReadStrictly(t *testing.T) {
-	entered := []any{int64(0), "1764440000000000", int64(1500)}
+	refusal := answer{vote: refused, err: errOtherToken}
+	timed := func(left time.Duration, blocked int, since int64) answer {
+		a := refusal
+		a.left, a.timed, a.blocked, a.since = left, left >= 0, blocked, since
+		return a
+	}
 	for _, c := range []struct {
 		reply any
 		want  answer
 		ok    bool
 	}{
-		{[]any{int64(1), "17"}, answer{vote: granted, place: present, since: 17}, true},
-		{entered, answer{vote: refused, err: errOtherToken, since: 1764440000000000, timed: true, left: 1500 * time.Millisecond}, true},
-		{[]any{int64(0), "0", int64(-1)}, answer{vote: refused, err: errOtherToken, left: -time.Millisecond}, true},
-		{[]any{int64(0), "nonsense", int64(0)}, answer{vote: refused, err: errOtherToken, timed: true}, true},
-		{[]any{int64(0), "17"}, answer{}, false},
-		{[]any{int64(1), "17", int64(5)}, answer{}, false},
-		{[]any{int64(2), "17"}, answer{}, false},
-		{[]any{int64(0), "17", "soon"}, answer{}, false},
+		{[]any{int64(1), int64(0), "17"}, answer{vote: granted, place: present, since: 17}, true},
+		{[]any{int64(1), int64(1764440000000001), ""}, answer{vote: granted, place: present, fence: 1764440000000001}, true},
+		{[]any{int64(0), int64(1), int64(1500), "1764440000000000"}, timed(1500*time.Millisecond, 0, 1764440000000000), true},
+		{[]any{int64(0), int64(3), int64(-1), "0"}, timed(-time.Millisecond, 2, 0), true},
+		{[]any{int64(0), int64(1), int64(0), "nonsense"}, timed(0, 0, 0), true},
+		{[]any{int64(0), int64(0), int64(5), "17"}, answer{}, false},
+		{[]any{int64(0), int64(1), "17"}, answer{}, false},
+		{[]any{int64(1), int64(-5), "17"}, answer{}, false},
+		{[]any{int64(1), int64(5), int64(5)}, answer{}, false},
+		{[]any{int64(1), int64(1), int64(5), "17"}, answer{}, false},
+		{[]any{int64(2), int64(5), "17"}, answer{}, false},
+		{[]any{int64(0), int64(1), "soon", "17"}, answer{}, false},
 		{[]any{}, answer{}, false},
 		{"OK", answer{}, false},
 		{nil, answer{}, false},
 	} {
-		got, ok := enterOp.read(c.reply)
+		got, ok := acquireAllOp.read(c.reply)
 		require.Equal(t, c.ok, ok, "%v", c.reply)
 		require.Equal(t, c.want, got, "%v", c.reply)
 	}
@@ -144,7 +153,7 @@ func TestAReleaseTellsWhetherItWokeSomebody(t *testing.T) {
 func TestReleasesThatConcernAListComeLastAndNameIt(t *testing.T) {
 	n := newNode("a:1", nil, time.Second, systemClock)
 	at := func(gate int32, key, token, channel string) *call {
-		return &call{round: &round{op: releaseOp, gate: gate, parting: &parting{channel: channel}, claim: &claim{key: key, token: token}}}
+		return &call{round: &round{op: releaseOp, gate: gate, parting: &parting{channel: channel}, claim: &claim{keys: []any{key}, token: token}}}
 	}
 	n.batch = []*call{
 		at(0, "a", "me/1", ""), at(noGate, "b", "me/2", ""), {debt: leaving("c", "redlock/me")}, at(0, "{d}", "me/4", "redlock/me"),
@@ -170,27 +179,30 @@ func TestTheDelayAfterALostAttemptFollowsItsReason(t *testing.T) {
 	near := func(want, got time.Duration) { t.Helper(); require.InDelta(t, want, got, 2) }
 
 	var r retries
-	require.Zero(t, r.next(&QuorumError{class: ErrHeld}, false, base, limit, almost), "from a first attempt on to the gate")
-	near(limit, r.next(refusedAt(0, false, 17), true, base, limit, almost))
-	near(limit, r.next(refusedAt(time.Minute, true, 17), true, base, limit, almost))
-	near(102*time.Millisecond, r.next(refusedAt(100*time.Millisecond, true, 17), true, base, limit, almost))
-	near(expiryGrain, r.next(refusedAt(0, true, 17), true, base, limit, almost))
+	next := func(f *QuorumError, hears bool, base, limit time.Duration, random float64) time.Duration {
+		return r.next(f, false, hears, base, limit, random)
+	}
+	require.Zero(t, next(&QuorumError{class: ErrHeld}, false, base, limit, almost), "from a first attempt on to the gate")
+	near(limit, next(refusedAt(0, false, 17), true, base, limit, almost))
+	near(limit, next(refusedAt(time.Minute, true, 17), true, base, limit, almost))
+	near(102*time.Millisecond, next(refusedAt(100*time.Millisecond, true, 17), true, base, limit, almost))
+	near(expiryGrain, next(refusedAt(0, true, 17), true, base, limit, almost))
 
 	r = retries{}
 	for _, want := range []time.Duration{base, 2 * base, 4 * base, 8 * base, limit, limit} { // nobody would wake it
-		near(want, r.next(refusedAt(time.Minute, true, 17), false, base, limit, almost))
+		near(want, next(refusedAt(time.Minute, true, 17), false, base, limit, almost))
 	}
-	near(limit, r.next(refusedAt(time.Minute, true, 0), true, base, limit, almost))
-	near(time.Millisecond, r.next(elsewhere, true, base, limit, almost))
-	near(2*time.Millisecond, r.next(elsewhere, true, base, limit, almost))
-	near(base, r.next(outage, true, base, limit, almost))
-	near(2*base, r.next(outage, true, base, limit, almost))
-	near(time.Millisecond, r.next(elsewhere, true, base, limit, almost))
-	near(base, r.next(refusedAt(time.Minute, true, 17), false, base, limit, almost))
+	near(limit, next(refusedAt(time.Minute, true, 0), true, base, limit, almost))
+	near(time.Millisecond, next(elsewhere, true, base, limit, almost))
+	near(2*time.Millisecond, next(elsewhere, true, base, limit, almost))
+	near(base, next(outage, true, base, limit, almost))
+	near(2*base, next(outage, true, base, limit, almost))
+	near(time.Millisecond, next(elsewhere, true, base, limit, almost))
+	near(base, next(refusedAt(time.Minute, true, 17), false, base, limit, almost))
 	for range 70 {
-		require.LessOrEqual(t, r.next(elsewhere, true, base, limit, almost), limit)
+		require.LessOrEqual(t, next(elsewhere, true, base, limit, almost), limit)
 	}
-	near(limit, r.next(elsewhere, true, base, limit, almost))
+	near(limit, next(elsewhere, true, base, limit, almost))
 }
 
 func TestAnAttemptThroughTheGateAsksTheOthersOnlyIfItIsNotRefusedThere(t *testing.T) {
@@ -210,7 +222,7 @@ func TestAnAttemptThroughTheGateAsksTheOthersOnlyIfItIsNotRefusedThere(t *testin
 			r.gate, r.entry = 1, &entry{args: []any{"evalsha"}}
 			r.launch()
 			require.Equal(t, []int{0, 1, 0}, []int{len(r.claim.nodes[0].queue), len(r.claim.nodes[1].queue), len(r.claim.nodes[2].queue)})
-			require.Equal(t, enterOp, r.claim.nodes[1].queue[0].op())
+			require.Equal(t, acquireAllOp, r.claim.nodes[1].queue[0].op())
 			r.answer(1, c.gate)
 			if !c.asked {
 				<-r.decided
@@ -245,6 +257,6 @@ func TestAGateThatDoesNotAnswerEndsTheAttemptAtTheTimeout(t *testing.T) {
 }
 
 func TestALostReplyOfTheGateIsReadAsNoVote(t *testing.T) {
-	c := answeredCall(enterOp, nil, redis.Nil)
+	c := answeredCall(acquireAllOp, nil, redis.Nil)
 	require.Equal(t, failed, c.outcome(0, nil).vote, "the script never answers nil")
 }

@@ -201,7 +201,7 @@ func (n *node) vouch(c *call, a answer) {
 		default:
 			a.vote, a.err = failed, doubt
 			if n.observer.trace.VoteWithheld != nil {
-				n.observer.trace.VoteWithheld(n.name, c.round.claim.key.(string), doubt)
+				n.observer.trace.VoteWithheld(n.name, c.round.claim.keys[0].(string), doubt)
 			}
 		}
 	}

@@ -69,11 +69,16 @@ func (ln *line) pass() {
 
 // lose is pass for a lock that was lost: nobody takes its entry off the waiting list.
 func (ln *line) lose() {
+	ln.leave()
+	ln.pass()
+}
+
+// leave leaves the waiting list, if the line is in one.
+func (ln *line) leave() {
 	ln.lines.mu.Lock()
 	deserted := ln.leaveList()
 	ln.lines.mu.Unlock()
 	ln.lines.withdraw(ln.key, deserted)
-	ln.pass()
 }
 
 // drop forgets a line without users, at once or when it is no longer known to be crowded; the
@@ -133,7 +138,7 @@ func (ln *line) enter(gate int) (since int64) {
 func (ln *line) keepPlace(e *entry) {
 	ln.lines.mu.Lock()
 	defer ln.lines.mu.Unlock()
-	if e.answered {
+	if e != nil && e.answered {
 		ln.entered = e.answer.since
 	}
 }
@@ -164,6 +169,19 @@ func (s *lines) withdraw(key string, gate int) {
 	}
 	n := s.locker.nodes[gate]
 	_ = n.submit(&call{debt: leaving(key, s.channel)}, s.locker.clock())
+}
+
+// wakeNext leaves the lists of keys that have just been freed together, and wakes the next in each.
+func (s *lines) wakeNext(keys []any) {
+	for _, key := range keys {
+		name := key.(string)
+		s.mu.Lock()
+		if ln := s.byKey[name]; ln != nil {
+			ln.leaveList()
+		}
+		s.mu.Unlock()
+		s.withdraw(name, s.locker.gate(name, s.locker.clock()))
+	}
 }
 
 // wake tells who waits for a key that it may be free.

@@ -12,7 +12,6 @@ import (
 type Lock struct {
 	claim
 	locker *Locker
-	name   string // the key as the caller gave it
 	owner  string
 
 	// life ends with the lock; its cause is what Err returns.
@@ -23,19 +22,26 @@ type Lock struct {
 	until    instant
 	begun    instant // when the acquire was first sent
 	timer    *time.Timer
-	released bool   // Release was called
-	line     *line  // whose place at the head the lock keeps; nil for none
-	renewal  *round // in flight; nil otherwise
+	released bool    // Release was called
+	lines    []*line // whose places at the head the lock keeps
+	renewal  *round  // in flight; nil otherwise
 	auto     autoRenewal
 	maxHold  time.Duration // 0 without MaxHold
+	fence    int64         // 0 without WithFencing; set before the lock begins
 	holdEnd  instant       // of MaxHold
 }
 
 // Key returns the key as it was given to the acquire.
-func (k *Lock) Key() string { return k.name }
+func (k *Lock) Key() string { return k.keys[0].(string)[len(k.locker.cfg.prefix):] }
 
 // Keys returns all keys of the lock, in the order given.
-func (k *Lock) Keys() []string { return []string{k.name} }
+func (k *Lock) Keys() []string {
+	names := make([]string, len(k.keys))
+	for i, key := range k.keys {
+		names[i] = key.(string)[len(k.locker.cfg.prefix):]
+	}
+	return names
+}
 
 // Token returns the exact value stored on the nodes: owner/random. It proves ownership to
 // the nodes; it is not a number that grows, so it cannot fence a resource.
@@ -145,18 +151,18 @@ func (k *Lock) checkTime(now instant) {
 	if k.maxHold > 0 && k.holdEnd.left(now) <= k.drift.allowance(k.ttl) {
 		why = fmt.Sprintf("its MaxHold of %v is over", k.maxHold)
 	}
-	k.finish(&endedError{key: k.name, class: ErrLost, why: why})
+	k.finish(&endedError{lock: k, class: ErrLost, why: why})
 }
 
 // endedError is how a lock ended; its text is made only when somebody reads it.
 type endedError struct {
-	key   string
+	lock  *Lock
 	class error
 	why   string
 }
 
 func (e *endedError) Error() string {
-	text := fmt.Sprintf("redlock: %q: %v", e.key, e.class)
+	text := fmt.Sprintf("redlock: %s: %v", quoted(e.lock.Keys()), e.class)
 	if e.why != "" {
 		text += ": " + e.why
 	}
@@ -177,10 +183,10 @@ func (k *Lock) finish(cause error) {
 	k.locker.forget(k)
 	if errors.Is(cause, ErrLost) {
 		k.observer.lost.Add(1)
-		if ln := k.line; ln != nil {
-			k.line = nil
+		for _, ln := range k.lines {
 			ln.lose()
 		}
+		k.lines = nil
 	}
 	if k.renewal != nil {
 		tell := k.renewal.decide(lost, cause) // whoever waits for it learns why
@@ -202,7 +208,7 @@ func (k *Lock) Release(context.Context) error {
 	now := k.clock()
 	err := k.release(now)
 	if !errors.Is(err, ErrReleased) {
-		k.observer.releaseDone(k.name, now.since(k.begun), err)
+		k.observer.releaseDone(k.Key(), now.since(k.begun), err)
 	}
 	return err
 }
@@ -211,17 +217,20 @@ func (k *Lock) release(now instant) error {
 	k.mu.Lock()
 	if k.released {
 		k.mu.Unlock()
-		return fmt.Errorf("redlock: release %q: %w", k.name, ErrReleased)
+		return fmt.Errorf("redlock: release %s: %w", quoted(k.Keys()), ErrReleased)
 	}
 	k.released = true
 	k.checkTime(now)
-	k.finish(&endedError{key: k.name, class: ErrReleased})
+	k.finish(&endedError{lock: k, class: ErrReleased})
 	r := k.newRelease(now)
 	overrun := now.since(k.until)
 	timeout := k.locker.nodeTimeout(k.ttl)
 	k.mu.Unlock()
 
 	r.launch()
+	if len(k.keys) > 1 {
+		k.locker.lines.wakeNext(k.keys)
+	}
 	r.await(context.Background(), timeout)
 	k.standUpAfter(min(r.ended.since(now), timeout-r.ended.since(now)))
 	switch ended := context.Cause(k.life); {
@@ -238,38 +247,43 @@ func (k *Lock) release(now instant) error {
 // when the gate has answered: who comes next must know whether others wait. It is not worth
 // waiting for much longer than for the quorum, though: a gate that hangs is one of a minority.
 func (k *Lock) newRelease(now instant) *round {
-	gate := k.gate(k.key, now)
-	r := &round{op: releaseOp, start: now, gate: int32(gate)}
-	if k.line != nil {
-		r.parting = &parting{
-			channel: k.line.release(gate),
-			freed:   func(a answer) func() { return k.standUp(a.woke) },
+	r := &round{op: releaseOp, start: now, gate: noGate}
+	if len(k.keys) == 1 {
+		gate := k.gate(k.keys[0], now)
+		r.gate = int32(gate)
+		if len(k.lines) > 0 {
+			r.parting = &parting{
+				channel: k.lines[0].release(gate),
+				freed:   func(a answer) func() { return k.standUp(a.woke) },
+			}
 		}
 	}
 	return k.prepare(r)
 }
 
-// standUp gives up the place in the line, once; the caller holds k.mu and runs the result after
+// standUp gives up the places in the lines, once; the caller holds k.mu and runs the result after
 // unlocking.
 func (k *Lock) standUp(crowded bool) func() {
-	ln := k.line
-	if ln == nil {
+	lines := k.lines
+	k.lines = nil
+	if len(lines) == 0 {
 		return nothing
 	}
-	k.line = nil
 	return func() {
-		if crowded {
-			ln.crowd()
+		for _, ln := range lines {
+			if crowded {
+				ln.crowd()
+			}
+			ln.pass()
 		}
-		ln.pass()
 	}
 }
 
-// standUpAfter gives up the place after d at the latest.
+// standUpAfter gives up the places after d at the latest.
 func (k *Lock) standUpAfter(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.line == nil {
+	if len(k.lines) == 0 {
 		return
 	}
 	time.AfterFunc(d, func() {

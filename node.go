@@ -60,6 +60,7 @@ type node struct {
 	batch    []*call
 	releases []*call
 	waking   []*call // those of them that concern waiting lists
+	wide     []*call // releases of several keys
 	commands []command
 	wire     []redis.Cmder
 	slots    []*slot

@@ -22,6 +22,7 @@ type config struct {
 	wait           time.Duration
 	prefix         string
 	owner          string
+	fencing        bool
 	guard          GuardMode
 	maxTTL         time.Duration // 0 without WithMaxTTL
 	maxTTLSet      bool
@@ -82,6 +83,11 @@ func WithKeyPrefix(s string) Option { return func(c *config) { c.prefix = s } }
 // the nodes. It proves nothing and need not be unique. Spaces and control characters are
 // refused.
 func WithOwner(s string) Option { return func(c *config) { c.owner = s } }
+
+// WithFencing gives every lock a number, Lock.Fence, that grows from grant to grant of a key: a guarded resource
+// that remembers the largest it has seen can refuse a holder whose lock is over. All lockers of a key must
+// use it. An acquire takes one round trip as without it where the nodes' numbers agree, and two where not.
+func WithFencing() Option { return func(c *config) { c.fencing = true } }
 
 // WithRestartGuard sets what becomes of the acquire votes of nodes that may have forgotten keys
 // in a restart (default GuardAuto). Such a vote is withheld, which counts as a failure and is

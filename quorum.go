@@ -104,6 +104,7 @@ type round struct {
 	cause    error
 	timer    *time.Timer // of a round that nobody awaits
 	ended    instant
+	blocked  int // index of the key that was not free, by the latest refusal
 }
 
 // prepare completes a round; the caller holds c.mu and calls launch after unlocking it.
@@ -196,6 +197,9 @@ func (r *round) answer(i int, a answer) {
 		if a.vote == failed && missing <= 0 {
 			s.ttl = 0 // it may have been set or not
 		}
+		if a.vote == granted {
+			s.fence = a.fence
+		}
 	}
 	switch {
 	case r.op.sets && a.unanswered:
@@ -203,16 +207,17 @@ func (r *round) answer(i int, a answer) {
 			s.late = r.ttl
 		}
 		if c.ended { // its release may have been booked before this was known
-			c.nodes[i].owe(debt{key: c.key, token: c.token, late: true})
+			c.owe(i, debt{late: true})
 		}
 	case r.op.sets:
 	case a.vote == failed:
-		c.nodes[i].owe(debt{
-			key: c.key, token: c.token, expires: r.start.add(c.ttl), late: s.late > 0,
-			listed: r.isGate(i), channel: r.parting.leaves(),
+		c.owe(i, debt{
+			expires: r.start.add(c.ttl), late: s.late > 0, listed: r.isGate(i), channel: r.parting.leaves(),
 		})
 	case s.late > 0:
-		c.nodes[i].oweAgain(debt{key: c.key, token: c.token})
+		for _, key := range c.keys {
+			c.nodes[i].oweAgain(debt{key: key, token: c.token})
+		}
 	}
 	then := nothing
 	if r.verdict == pending {
@@ -234,6 +239,9 @@ func (r *round) answer(i int, a answer) {
 
 func (r *round) record(i int, a answer) {
 	r.calls[i].vote, r.calls[i].err = a.vote, a.err
+	if a.vote == refused {
+		r.blocked = a.blocked
+	}
 	r.tally.count(a.vote)
 }
 
@@ -358,7 +366,7 @@ func (r *round) failureLocked(keys []string) *QuorumError {
 		Granted: r.tally.granted, Refused: r.tally.refused, Failed: r.tally.failed,
 		Elapsed: r.ended.since(r.start), TTL: r.ttl,
 		Nodes: make([]NodeError, len(r.calls)),
-		class: ErrNoQuorum, cause: r.cause, entry: r.entry,
+		class: ErrNoQuorum, cause: r.cause, entry: r.entry, blocked: r.blocked,
 	}
 	if r.tally.blocked() || r.entry.wasRefused() {
 		e.class = r.op.blocked

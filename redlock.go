@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -132,7 +133,7 @@ func (l *Locker) Close() error {
 	l.end()
 	for k := range held {
 		k.mu.Lock()
-		k.finish(fmt.Errorf("redlock: %q: %w: %w", k.name, ErrLost, ErrClosed))
+		k.finish(fmt.Errorf("redlock: %s: %w: %w", quoted(k.Keys()), ErrLost, ErrClosed))
 		k.mu.Unlock()
 	}
 	l.attempts.Wait() // each ends by its own timer
@@ -181,8 +182,8 @@ func closedIn(ctx context.Context, c <-chan struct{}) bool {
 
 // TryAcquire makes one attempt to lock key for ttl and returns its handle, held, or an
 // error at once: it waits for the votes of a quorum, no longer than the node timeout or
-// ttl/4, or until ctx ends. What a failed attempt left on the nodes is deleted in the
-// background.
+// ttl/4, with WithFencing in rare cases twice that, or until ctx ends. What a failed attempt left on the
+// nodes is deleted in the background.
 //
 // ttl is the life of the key on the nodes, in whole milliseconds, rounded down, from 10 ms to
 // 366 days; the holder's validity is ttl − elapsed − drift. The lock is not re-entrant: a
@@ -192,14 +193,21 @@ func closedIn(ctx context.Context, c <-chan struct{}) bool {
 // *QuorumError; ctx's error beside them where it ended the call; ErrClosed. An argument out of
 // range is named, and nothing is sent.
 func (l *Locker) TryAcquire(ctx context.Context, key string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
-	q, err := l.newRequest(key, ttl, opts)
+	return l.TryAcquireAll(ctx, []string{key}, ttl, opts...)
+}
+
+// TryAcquireAll is TryAcquire for several keys as one lock: on each node all of them are taken or none,
+// and they are renewed, fenced, lost and released together. A key that is empty or given twice, and
+// no keys at all, are refused by name. The keys of a lock must share a slot on servers in cluster mode.
+func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
+	q, err := l.newRequest(keys, ttl, opts)
 	if err != nil {
 		return nil, err
 	}
 	if q.waitSet {
 		return nil, errors.New("redlock: Wait: TryAcquire does not wait; use Acquire")
 	}
-	k, failure := l.attempt(ctx, q, nil, noGate)
+	k, failure := l.attempt(ctx, q, nil, way{gate: noGate})
 	if failure != nil {
 		return nil, failure
 	}
@@ -232,26 +240,50 @@ func (l *Locker) Do(ctx context.Context, key string, ttl time.Duration, fn func(
 // request is one acquire, checked.
 type request struct {
 	acquireConfig
-	key string
-	ttl time.Duration
+	keys []string
+	ttl  time.Duration
 }
 
-func (l *Locker) newRequest(key string, ttl time.Duration, opts []AcquireOption) (request, error) {
-	if key == "" {
-		return request{}, errors.New("redlock: key is empty")
+func (l *Locker) newRequest(keys []string, ttl time.Duration, opts []AcquireOption) (request, error) {
+	if err := checkKeys(keys); err != nil {
+		return request{}, err
 	}
 	ttl, err := l.cfg.checkTTL(ttl)
 	if err != nil {
 		return request{}, err
 	}
 	a, err := l.cfg.forAcquire(ttl, opts)
-	return request{acquireConfig: a, key: key, ttl: ttl}, err
+	return request{acquireConfig: a, keys: keys, ttl: ttl}, err
+}
+
+func checkKeys(keys []string) error {
+	switch {
+	case len(keys) == 0:
+		return errors.New("redlock: keys: none given")
+	case len(keys) == 1 && keys[0] == "":
+		return errors.New("redlock: key is empty")
+	}
+	for i, key := range keys {
+		if key == "" {
+			return fmt.Errorf("redlock: keys[%d]: is empty", i)
+		}
+		if j := slices.Index(keys[:i], key); j >= 0 {
+			return fmt.Errorf("redlock: keys[%d] and keys[%d]: both are %q", j, i, key)
+		}
+	}
+	return nil
+}
+
+// way is how an attempt goes about it: it asks all nodes at once, or first the gate of one of its
+// keys, in whose list it waits.
+type way struct {
+	gate int // or noGate
+	list *line
 }
 
 // attempt makes one round over the nodes with a fresh token. Every attempt has its own, so
-// that its undo cannot touch a later one. It asks all nodes at once, or with a gate that one
-// first. A lock that is won keeps the place in ln, if there is one.
-func (l *Locker) attempt(ctx context.Context, q request, ln *line, gate int) (*Lock, *QuorumError) {
+// that its undo cannot touch a later one. A lock that is won keeps the places at the head of lines.
+func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) (*Lock, *QuorumError) {
 	if err := ctx.Err(); err != nil {
 		return nil, l.notAsked(q, ErrNotAcquired, err)
 	}
@@ -261,47 +293,70 @@ func (l *Locker) attempt(ctx context.Context, q request, ln *line, gate int) (*L
 	defer l.attempts.Done()
 
 	k := l.newLock(q)
-	k.line = ln
+	k.lines = lines
 	now := l.clock() // before the first send: validity counts from here
-	r := &round{
-		op: acquireOp, args: acquireArgs(k.key, k.token, q.ttl), start: now, ttl: q.ttl, gate: int32(gate),
-		settle: func(r *round) func() { return k.acquired(r, q) },
-	}
-	if gate != noGate {
-		r.entry = &entry{args: enterArgs(k.key, k.token, q.ttl, l.lines.channel, ln.enter(gate))}
-		defer func() { ln.keepPlace(r.entry) }()
-	}
-	k.mu.Lock()
-	k.prepare(r)
-	k.mu.Unlock()
+	timeout := l.nodeTimeout(q.ttl)
+	r := k.newAttempt(q, now, by)
 	r.launch()
-	r.await(ctx, l.nodeTimeout(q.ttl))
+	r.await(ctx, timeout)
+	if by.gate != noGate {
+		by.list.keepPlace(r.entry)
+	}
+	if r.verdict == won && k.unfenced() {
+		r = k.raiseFence(q, now)
+		r.launch()
+		r.await(ctx, timeout)
+	}
 	if r.verdict == won {
-		l.observer.attemptDone(q.key, r.ended.since(now), nil)
+		l.observer.attemptDone(q.keys[0], r.ended.since(now), nil)
 		return k, nil
 	}
-	failure := r.failure(k.Keys())
-	l.observer.attemptDone(q.key, failure.Elapsed, failure)
+	failure := r.failure(q.keys).after(r.ended.since(now), r.cause)
+	l.observer.attemptDone(q.keys[0], failure.Elapsed, failure)
 	return nil, failure
+}
+
+func (k *Lock) newAttempt(q request, now instant, by way) *round {
+	r := &round{
+		op: acquireOp, start: now, ttl: q.ttl, gate: int32(by.gate),
+		settle: func(r *round) func() { return k.acquired(r, q, now) },
+	}
+	proposal := ""
+	if k.locker.cfg.fencing {
+		proposal = proposedFence(now)
+	}
+	if len(k.keys) == 1 && proposal == "" {
+		r.args = acquireArgs(k.keys[0], k.token, q.ttl)
+	} else {
+		r.op, r.args = acquireAllOp, acquireAllArgs(k.keys, k.token, q.ttl, proposal, listing{})
+	}
+	if by.gate != noGate {
+		at := listing{name: listName(by.list.key), channel: k.locker.lines.channel, since: by.list.enter(by.gate)}
+		r.entry = &entry{args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, at)}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.prepare(r)
 }
 
 // notAsked is the error of an acquire that ended before any node was asked.
 func (l *Locker) notAsked(q request, class, cause error) *QuorumError {
-	return &QuorumError{
-		Op: acquireOp.name, Keys: []string{q.key}, Quorum: l.quorum, TTL: q.ttl,
-		class: class, cause: cause,
-	}
+	return &QuorumError{Op: acquireOp.name, Keys: slices.Clone(q.keys), Quorum: l.quorum, TTL: q.ttl, class: class, cause: cause}
 }
 
 func (l *Locker) newLock(q request) *Lock {
-	return &Lock{
+	k := &Lock{
 		claim: claim{
-			panel: &l.panel, spots: make([]spot, len(l.nodes)),
-			key: l.cfg.prefix + q.key, token: newToken(q.owner), ttl: q.ttl,
+			panel: &l.panel, spots: make([]spot, len(l.nodes)), keys: make([]any, len(q.keys)),
+			token: newToken(q.owner), ttl: q.ttl,
 		},
-		locker: l, name: q.key, owner: q.owner, maxHold: q.maxHold,
+		locker: l, owner: q.owner, maxHold: q.maxHold,
 		auto: autoRenewal{on: q.autoRenew, ttl: q.ttl},
 	}
+	for i, key := range q.keys {
+		k.keys[i] = l.cfg.prefix + key
+	}
+	return k
 }
 
 // newToken returns owner/random with 128 random bits.
@@ -313,12 +368,15 @@ func newToken(owner string) string {
 	return string(base64.RawURLEncoding.AppendEncode(token, random[:]))
 }
 
-// acquired draws the consequences of an attempt; k.mu is held.
-func (k *Lock) acquired(r *round, q request) func() {
+// acquired draws the consequences of the round that decides an attempt that began at start; k.mu is held.
+func (k *Lock) acquired(r *round, q request, start instant) func() {
 	now := k.clock()
-	until := k.drift.until(r.start, q.ttl)
+	until := k.drift.until(start, q.ttl)
 	if r.verdict == won && until.over(now) {
-		r.verdict, r.cause = lost, &tooLateError{now.since(r.start), q.ttl}
+		r.verdict, r.cause = lost, &tooLateError{now.since(start), q.ttl}
+	}
+	if r.verdict == won && k.locker.cfg.fencing && !k.settleFence(r) {
+		return nothing // another round will
 	}
 	if r.verdict == won && !k.locker.remember(k) {
 		r.verdict, r.cause = lost, ErrClosed
@@ -326,12 +384,12 @@ func (k *Lock) acquired(r *round, q request) func() {
 	if r.verdict == lost {
 		return k.undo(r, now)
 	}
-	k.begun, k.until = r.start, until
-	k.holdEnd = r.start.add(q.maxHold)
+	k.begun, k.until = start, until
+	k.holdEnd = start.add(q.maxHold)
 	if q.maxHold > 0 {
 		k.until = earlier(k.until, k.holdEnd)
 	}
-	k.auto.next = r.start.add(q.ttl / 2)
+	k.auto.next = start.add(q.ttl / 2)
 	k.start(now)
 	return nothing
 }
@@ -343,12 +401,19 @@ func (k *Lock) acquired(r *round, q request) func() {
 func (k *Lock) undo(lost *round, now instant) func() {
 	k.ended = true
 	gate := noGate
-	if lost.entry == nil {
-		if gate = k.gate(k.key, now); k.spots[gate].place == absent {
+	if lost.entry == nil && len(k.keys) == 1 {
+		if gate = k.gate(k.keys[0], now); k.spots[gate].place == absent {
 			gate = noGate
 		}
 	}
-	return k.prepare(&round{op: releaseOp, start: now, gate: int32(gate)}).launch
+	r := k.prepare(&round{op: releaseOp, start: now, gate: int32(gate)})
+	if lost.entry != nil || len(k.keys) == 1 || k.holders() == 0 {
+		return r.launch
+	}
+	return func() {
+		r.launch()
+		k.locker.lines.wakeNext(k.keys)
+	}
 }
 
 func (l *Locker) nodeTimeout(ttl time.Duration) time.Duration {

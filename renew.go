@@ -50,7 +50,7 @@ func (k *Lock) Renew(ctx context.Context, ttl time.Duration) error {
 func (k *Lock) beginRenewal(ctx context.Context, ttl time.Duration) (*round, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("redlock: renew %q: %w", k.name, err)
+			return nil, fmt.Errorf("redlock: renew %s: %w", quoted(k.Keys()), err)
 		}
 		r, other, err := k.tryRenewal(ttl)
 		if err != nil || r != nil {
@@ -93,7 +93,7 @@ func (k *Lock) newRenewal(now instant, ttl time.Duration) *round {
 	}
 	k.ttl = max(k.ttl, ttl)
 	k.renewal = k.prepare(&round{
-		op: renewOp, args: renewArgs(k.key, k.token, ttl), start: now, ttl: ttl, gate: noGate, settle: k.renewed,
+		op: renewOp, args: renewArgs(k.keys, k.token, ttl, true, k.fenceText()), start: now, ttl: ttl, gate: noGate, settle: k.renewed,
 	})
 	return k.renewal
 }
@@ -105,7 +105,7 @@ func (k *Lock) renewed(r *round) func() {
 		late = max(0, r.start.since(k.auto.next))
 	}
 	k.conclude(r)
-	info := RenewalInfo{Key: k.name, Elapsed: r.ended.since(r.start), Late: late, Until: k.until.at, Nodes: k.holders()}
+	info := RenewalInfo{Key: k.Key(), Elapsed: r.ended.since(r.start), Late: late, Until: k.until.at, Nodes: k.holders()}
 	if r.verdict != won {
 		info.Err = r.failureLocked(k.Keys())
 	}

@@ -13,9 +13,9 @@ var scriptsLua string
 var (
 	renewScript   = script("renew")
 	releaseScript = script("release")
-	enterScript   = script("enter")
+	acquireScript = script("acquire")
 
-	allScripts = []luaScript{renewScript, releaseScript, enterScript}
+	allScripts = []luaScript{renewScript, releaseScript, acquireScript}
 )
 
 // luaScript is one section of scripts.lua and the name under which a node caches it.

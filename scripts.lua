@@ -1,21 +1,45 @@
--- KEYS are lock keys, ARGV begins with the token of each.
+-- KEYS are the keys of one lock, then their numbers where it has a fence; for release, keys of many locks.
+-- ARGV begins with the token, for release with the token of each key.
 -- A section starts at "-- script: name"; scripts.go splits the file there.
 
 -- script: renew
--- One key; ARGV[2] = ttl in ms. Returns a list. {1, PTTL until now}: the token was there and
--- has a new ttl; {2}: the key was missing and was set again (healed); {0}: the key holds
--- another token.
-local value = redis.call('GET', KEYS[1])
-if value == ARGV[1] then
-	local left = redis.call('PTTL', KEYS[1])
-	redis.call('PEXPIRE', KEYS[1], ARGV[2])
-	return {1, left}
+-- ARGV[2] = ttl in ms, then '1' to give the token back where it is missing, the fence ('' for none), and
+-- how long numbers live in ms. Returns a list. {1, shortest PTTL until now, largest number until now}: the token was
+-- there and has a new ttl; {2}: a key was missing and was set again (healed); {3}: a key is missing, and
+-- nothing was done; {0}: a key holds another token, and nothing was done. Numbers below the fence are raised to it.
+local n = ARGV[4] == '' and #KEYS or #KEYS / 2
+local missing, left = false, nil
+for i = 1, n do
+	local value = redis.call('GET', KEYS[i])
+	if not value then
+		missing = true
+	elseif value ~= ARGV[1] then
+		return {0}
+	else
+		local ends = redis.call('PTTL', KEYS[i])
+		left = math.min(left or ends, ends)
+	end
 end
-if value then
-	return {0}
+if missing and ARGV[3] ~= '1' then
+	return {3}
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {2}
+for i = 1, n do
+	if redis.call('PEXPIRE', KEYS[i], ARGV[2]) == 0 then
+		redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+	end
+end
+local largest = 0
+for i = n + 1, #KEYS do
+	local number = tonumber(redis.call('GET', KEYS[i]) or '') or 0
+	largest = math.max(largest, number)
+	if number < tonumber(ARGV[4]) then
+		redis.call('SET', KEYS[i], ARGV[4], 'PX', ARGV[5])
+	end
+end
+if missing then
+	return {2}
+end
+return {1, left, largest}
 
 -- script: release
 -- Any number of keys, each a lock of its own. After their tokens, ARGV has for the last m of them the
@@ -62,23 +86,45 @@ for i = 1, m do
 end
 return results
 
--- script: enter
--- One key; ARGV[2] = ttl in ms, then the name of its waiting list, a channel, when that channel first
--- entered in µs ('' if it does so now), and how long a new list lives in ms. Takes the key if it is free,
--- and enters the channel into the list in any case: who took it here may still be refused elsewhere,
--- and release takes it off. Returns {1, when entered} or, with another token there, {0, when
--- entered, PTTL of the key}. A list is not kept alive by those who enter: so nobody's entry
--- outlives it, and who still waits enters again, with the place that it had.
-local taken = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-local since = ARGV[5]
-if since == '' then
-	local now = redis.pcall('TIME')
-	since = now[1] and string.format('%.0f', now[1] * 1000000 + now[2]) or '0'
+-- script: acquire
+-- ARGV[2] = ttl in ms, then the proposal for the fence ('' for none), how long numbers live in ms, and
+-- for who waits the name of a list ('' for none), a channel, when it first entered in µs ('' if it does
+-- so now), and how long a new list lives in ms. Takes all keys if they are free, or none, and stores the
+-- same number for each: the proposal, or more if that is not above all of theirs. Returns {1, number, when
+-- entered}, or {0, index of the first key that is not free, its PTTL, when entered}.
+-- Who waits is entered in any case: who took the keys here may still be refused elsewhere, and release takes the
+-- channel off. A list is not kept alive by those who enter: so nobody's entry outlives it, and
+-- who still waits enters again, with the place that it had.
+local n = ARGV[3] == '' and #KEYS or #KEYS / 2
+local blocked = nil
+for i = n, 1, -1 do
+	if redis.call('EXISTS', KEYS[i]) == 1 then
+		blocked = i
+	end
 end
-if redis.pcall('ZADD', ARGV[3], 'NX', since, ARGV[4]) == 1 and redis.pcall('PTTL', ARGV[3]) == -1 then
-	redis.pcall('PEXPIRE', ARGV[3], ARGV[6])
+local number = tonumber(ARGV[3]) or 0
+if not blocked then
+	for i = n + 1, #KEYS do
+		number = math.max(number, (tonumber(redis.call('GET', KEYS[i]) or '') or 0) + 1)
+	end
+	for i = 1, n do
+		redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+	end
+	for i = n + 1, #KEYS do
+		redis.call('SET', KEYS[i], string.format('%.0f', number), 'PX', ARGV[4])
+	end
 end
-if taken then
-	return {1, since}
+local since = ARGV[7]
+if ARGV[5] ~= '' then
+	if since == '' then
+		local now = redis.pcall('TIME')
+		since = now[1] and string.format('%.0f', now[1] * 1000000 + now[2]) or '0'
+	end
+	if redis.pcall('ZADD', ARGV[5], 'NX', since, ARGV[6]) == 1 and redis.pcall('PTTL', ARGV[5]) == -1 then
+		redis.pcall('PEXPIRE', ARGV[5], ARGV[8])
+	end
 end
-return {0, since, redis.call('PTTL', KEYS[1])}
+if blocked then
+	return {0, blocked, redis.call('PTTL', KEYS[blocked]), since}
+end
+return {1, number, since}

@@ -203,10 +203,10 @@ func (o *observer) watch(k *Lock) {
 			return
 		}
 		if o.log != nil {
-			o.log.Error("redlock: lock lost", "key", k.name, "error", err)
+			o.log.Error("redlock: lock lost", "key", k.Key(), "error", err)
 		}
 		if o.trace.Lost != nil {
-			o.trace.Lost(k.name, err)
+			o.trace.Lost(k.Key(), err)
 		}
 	})
 }

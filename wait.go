@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -22,7 +23,14 @@ import (
 // ctx ended the waiting, and the time waited in Elapsed. ErrHeld too where other callers of this
 // Locker were first and no node was asked.
 func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
-	q, err := l.newRequest(key, ttl, opts)
+	return l.AcquireAll(ctx, []string{key}, ttl, opts...)
+}
+
+// AcquireAll is Acquire for several keys as one lock, as TryAcquireAll is for TryAcquire. It takes all of them
+// or none at a time and holds none while it waits, so calls with the same keys in different orders never
+// block each other for good. It waits in the list of the first key that is not free.
+func (l *Locker) AcquireAll(ctx context.Context, keys []string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
+	q, err := l.newRequest(keys, ttl, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -31,16 +39,13 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opt
 		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
 	}
 	defer l.attempts.Done()
-	w := &waiter{
-		Locker: l, ctx: ctx, request: q, begin: begin,
-		pace: l.newPace(ctx, q, begin), line: l.lines.join(l.cfg.prefix + key), gate: noGate,
-	}
+	w := &waiter{Locker: l, ctx: ctx, request: q, begin: begin, pace: l.newPace(ctx, q, begin), gate: noGate}
 	k, failure := w.acquire()
 	if failure != nil {
 		err = failure
 	}
 	if w.waits {
-		l.observer.waitDone(WaitedInfo{Key: q.key, Attempts: w.attempts, Elapsed: l.clock().since(begin), Err: err})
+		l.observer.waitDone(WaitedInfo{Key: keys[0], Attempts: w.attempts, Elapsed: l.clock().since(begin), Err: err})
 	}
 	return k, err
 }
@@ -52,34 +57,58 @@ type waiter struct {
 	ctx      context.Context
 	begin    instant
 	pace     *pace
-	line     *line
-	gate     int // where it listens, or noGate
+	places   []*line // at the head of which it is, in the order of their keys
+	at       int     // the one in whose list it waits
+	gate     int     // where it listens, or noGate
 	attempts int
 	retries  retries
 	waits    bool
 }
 
 func (w *waiter) acquire() (*Lock, *QuorumError) {
-	var last *QuorumError
-	if !w.line.head.TryAcquire(1) {
-		last = w.notAsked(w.request, errAwaited, nil)
-		if cause, first := w.queue(); !first {
-			w.line.quit()
-			return nil, last.after(w.clock().since(w.begin), cause)
-		}
+	last, failure := w.queue()
+	var k *Lock
+	if failure == nil {
+		k, failure = w.atHead(last)
+		w.listenAt(noGate)
 	}
-	k, failure := w.atHead(last)
-	w.listenAt(noGate)
 	if failure != nil {
-		w.line.pass()
+		for _, ln := range w.places {
+			ln.pass()
+		}
 		return nil, failure.after(w.clock().since(w.begin), failure.cause)
 	}
-	return k, nil // which keeps the place
+	return k, nil // which keeps the places
 }
 
-// queue waits for the place at the head of the line. If it does not get it, it returns what
+// queue waits for the places at the head of all lines. It takes them in the order of the keys, whatever that
+// of the call is, so that no two callers wait for each other. The first error is what is known before any
+// node is asked: nil if nobody else was first.
+func (w *waiter) queue() (last, failure *QuorumError) {
+	sorted := make([]string, len(w.keys))
+	for i, key := range w.keys {
+		sorted[i] = w.cfg.prefix + key
+	}
+	slices.Sort(sorted)
+	w.places = make([]*line, 0, len(sorted))
+	for _, key := range sorted {
+		ln := w.lines.join(key)
+		if !ln.head.TryAcquire(1) {
+			last = w.notAsked(w.request, errAwaited, nil)
+			if cause, first := w.queueIn(ln); !first {
+				ln.quit()
+				last.cause = cause
+				return nil, last
+			}
+		}
+		w.places = append(w.places, ln)
+	}
+	return last, nil
+}
+
+// queueIn waits for the place at the head of a line. If it does not get it, it returns what
 // ended the waiting: nil for the wait limit.
-func (w *waiter) queue() (cause error, first bool) {
+func (w *waiter) queueIn(ln *line) (cause error, first bool) {
 	w.announce(0, noGate)
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
@@ -87,7 +116,7 @@ func (w *waiter) queue() (cause error, first bool) {
 	if w.pace.bounded {
 		defer time.AfterFunc(max(0, w.pace.end.left(w.clock()))+w.pace.slack, cancel).Stop()
 	}
-	first = w.line.head.Acquire(ctx, 1) == nil
+	first = ln.head.Acquire(ctx, 1) == nil
 	if !first {
 		cause = w.ended()
 	}
@@ -114,7 +143,8 @@ func (w *waiter) atHead(last *QuorumError) (*Lock, *QuorumError) {
 		if last == nil || cause == nil {
 			last = failure
 		}
-		delay := w.retries.next(failure, w.isHearing(), w.cfg.backoffBase, w.cfg.backoffMax, rand.Float64())
+		moved := w.moveTo(failure)
+		delay := w.retries.next(failure, moved, w.isHearing(), w.cfg.backoffBase, w.cfg.backoffMax, rand.Float64())
 		delay, over := w.pace.fit(delay, w.clock(), rand.Float64())
 		woken := false
 		if cause == nil && delay > 0 {
@@ -129,7 +159,7 @@ func (w *waiter) atHead(last *QuorumError) (*Lock, *QuorumError) {
 
 // announce tells that the waiting begins, or goes on for d.
 func (w *waiter) announce(d time.Duration, gate int) {
-	info := WaitInfo{Key: w.key, Attempts: w.attempts, Delay: d}
+	info := WaitInfo{Key: w.keys[0], Attempts: w.attempts, Delay: d}
 	if gate != noGate {
 		info.Gate = w.nodes[gate].name
 	}
@@ -137,20 +167,35 @@ func (w *waiter) announce(d time.Duration, gate int) {
 	w.waits = true
 }
 
+// moveTo chooses the line of the key that was not free for the next attempt.
+func (w *waiter) moveTo(failure *QuorumError) (moved bool) {
+	if len(w.places) == 1 || failure.class != ErrHeld {
+		return false
+	}
+	blocked := w.cfg.prefix + w.keys[failure.blocked]
+	at := slices.IndexFunc(w.places, func(ln *line) bool { return ln.key == blocked })
+	if moved = at != w.at; moved {
+		w.places[w.at].leave()
+		w.at = at
+	}
+	return moved
+}
+
 // try makes one attempt: at all nodes at once if it is the first and nobody is known to have come
 // before, or else through the gate.
 func (w *waiter) try() (*Lock, *QuorumError) {
-	gate := noGate
-	if now := w.clock(); w.attempts > 0 || w.line.queues(now) {
-		gate = w.panel.gate(w.line.key, now)
+	ln := w.places[w.at]
+	by := way{gate: noGate, list: ln}
+	if now := w.clock(); w.attempts > 0 || ln.queues(now) {
+		by.gate = w.panel.gate(ln.key, now)
 	}
 	w.attempts++
-	w.listenAt(gate)
+	w.listenAt(by.gate)
 	select {
-	case <-w.line.notice: // the attempt will see for itself
+	case <-ln.notice: // the attempt will see for itself
 	default:
 	}
-	return w.attempt(w.ctx, w.request, w.line, gate)
+	return w.attempt(w.ctx, w.request, w.places, by)
 }
 
 // listenAt moves to the listener of another node; noGate: to none.
@@ -175,7 +220,7 @@ func (w *waiter) sleep(d time.Duration) (woken bool, cause error) {
 	select {
 	case <-timer.C:
 		return false, nil
-	case <-w.line.notice:
+	case <-w.places[w.at].notice:
 		return true, nil
 	case <-w.ctx.Done():
 	case <-w.life.Done():
@@ -193,10 +238,10 @@ type retries struct{ held, split, failed int }
 // wake-ups can be heard, the back-off is but a precaution, and begins at its limit. The key is free
 // at the latest when its life at the gate is over. Who was refused elsewhere may share the votes with
 // others, and tries again at the pace of the round trips, but ever more slowly: the gate
-// may also have lost the key of a holder.
-func (r *retries) next(f *QuorumError, hears bool, base, limit time.Duration, random float64) time.Duration {
+// may also have lost the key of a holder. So does who has moved to the list of another key.
+func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Duration, random float64) time.Duration {
 	switch e := f.entry; {
-	case e.wasRefused():
+	case e.wasRefused() && !moved:
 		delay := backoff(base, limit, r.held, random)
 		if hears && e.answer.since > 0 {
 			delay = backoff(limit, limit, 0, random)

@@ -30,8 +30,10 @@ type answer struct {
 	timed bool          // a renewal, or who was refused at the gate, found the key with an expiry …
 	left  time.Duration // … that far away
 
-	woke  bool  // a release woke somebody who waits
-	since int64 // when the line entered the gate's list, in µs by the node's clock; 0: it is not there
+	woke    bool  // a release woke somebody who waits
+	since   int64 // when the line entered the gate's list, in µs by the node's clock; 0: it is not there
+	blocked int   // index of the first key that is not free
+	fence   int64 // the number of a grant
 }
 
 func unsent(err error) answer { return answer{vote: failed, err: err, unsent: true} }
@@ -46,35 +48,50 @@ var (
 		}
 		return answer{}, false
 	}}
-	enterOp   = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: readEntry}
-	renewOp   = &operation{name: "renew", sets: true, blocked: ErrLost, read: readRenewal}
-	releaseOp = &operation{name: "release", blocked: ErrLost, read: readRelease}
+	acquireAllOp = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: readAcquireAll} // by script
+	fenceOp      = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: readRenewal}
+	renewOp      = &operation{name: "renew", sets: true, blocked: ErrLost, read: readRenewal}
+	resumeOp     = &operation{name: "resume", sets: true, blocked: ErrLost, read: readRenewal}
+	releaseOp    = &operation{name: "release", blocked: ErrLost, read: readRelease}
 )
 
 // questionOp stands for commands that have no part in a vote.
 var questionOp = &operation{name: "inspect"}
 
 // acquires reports whether a grant of the operation is a vote that a restarted node must not cast.
-func (op *operation) acquires() bool { return op == acquireOp || op == enterOp }
+func (op *operation) acquires() bool { return op == acquireOp || op == acquireAllOp }
 
-func readEntry(reply any) (answer, bool) {
+func readAcquireAll(reply any) (answer, bool) {
 	list, _ := reply.([]any)
-	if len(list) < 2 {
-		return answer{}, false
-	}
-	text, _ := list[1].(string)
-	since, _ := strconv.ParseInt(text, 10, 64)
+	numbers := integers(list)
 	switch {
-	case len(list) == 2 && list[0] == int64(1):
-		return answer{vote: granted, place: present, since: since}, true
-	case len(list) == 3 && list[0] == int64(0):
-		if left, ok := list[2].(int64); ok {
-			a := answer{vote: refused, place: absent, err: errOtherToken, since: since}
-			a.left, a.timed = time.Duration(left)*time.Millisecond, left >= 0
-			return a, true
-		}
+	case len(list) == 3 && len(numbers) == 2 && numbers[0] == 1 && numbers[1] >= 0:
+		return answer{vote: granted, place: present, fence: numbers[1], since: sinceOf(list[2])}, true
+	case len(list) == 4 && len(numbers) == 3 && numbers[0] == 0 && numbers[1] > 0:
+		return answer{
+			vote: refused, place: absent, err: errOtherToken, since: sinceOf(list[3]), blocked: int(numbers[1] - 1),
+			left: time.Duration(numbers[2]) * time.Millisecond, timed: numbers[2] >= 0,
+		}, true
 	}
 	return answer{}, false
+}
+
+// integers returns the integers that a list begins with.
+func integers(list []any) (numbers []int64) {
+	for _, e := range list {
+		i, ok := e.(int64)
+		if !ok {
+			break
+		}
+		numbers = append(numbers, i)
+	}
+	return numbers
+}
+
+func sinceOf(e any) int64 {
+	text, _ := e.(string)
+	since, _ := strconv.ParseInt(text, 10, 64)
+	return since
 }
 
 func readRelease(reply any) (answer, bool) {
@@ -96,14 +113,19 @@ func readRelease(reply any) (answer, bool) {
 
 func readRenewal(reply any) (answer, bool) {
 	list, _ := reply.([]any)
+	numbers := integers(list)
+	if len(numbers) != len(list) {
+		return answer{}, false
+	}
 	switch {
-	case len(list) == 2 && list[0] == int64(1):
-		if left, ok := list[1].(int64); ok {
-			return answer{vote: granted, place: present, left: time.Duration(left) * time.Millisecond, timed: left >= 0}, true
-		}
-	case len(list) == 1 && list[0] == int64(2):
+	case len(numbers) == 3 && numbers[0] == 1 && numbers[2] >= 0:
+		left := time.Duration(numbers[1]) * time.Millisecond
+		return answer{vote: granted, place: present, left: left, timed: left >= 0, fence: numbers[2]}, true
+	case len(numbers) == 1 && numbers[0] == 2:
 		return answer{vote: refused, place: present, err: errHealed}, true
-	case len(list) == 1 && list[0] == int64(0):
+	case len(numbers) == 1 && numbers[0] == 3:
+		return answer{vote: refused, place: absent, err: errMissing}, true
+	case len(numbers) == 1 && numbers[0] == 0:
 		return answer{vote: refused, place: absent, err: errOtherToken}, true
 	}
 	return answer{}, false
@@ -116,22 +138,60 @@ func acquireArgs(key, token any, ttl time.Duration) []any {
 	return []any{"set", key, token, "nx", "px", ttl.Milliseconds()}
 }
 
-func renewArgs(key, token any, ttl time.Duration) []any {
-	return []any{"evalsha", renewScript.sha, 1, key, token, ttl.Milliseconds()}
+// renewArgs is what renews a lock with a fence, or none where that is 0; who only resumes it, heals not.
+func renewArgs(keys []any, token any, ttl time.Duration, heals bool, fence string) []any {
+	heal := ""
+	if heals {
+		heal = "1"
+	}
+	args := scriptArgs(renewScript, keys, fence != "", 5)
+	return append(args, token, ttl.Milliseconds(), heal, fence, fenceLife.Milliseconds())
 }
 
 // listLife is how long a waiting list lives: who crashed leaves no longer trace than this, and who
 // still waits enters again within a back-off step.
 const listLife = 30 * time.Second
 
-// enterArgs is acquireArgs for the gate.
-func enterArgs(key, token any, ttl time.Duration, channel string, since int64) []any {
-	first := "" // now
-	if since > 0 {
-		first = strconv.FormatInt(since, 10)
+// place in a waiting list.
+type listing struct {
+	name, channel string
+	since         int64 // 0: now
+}
+
+// acquireAllArgs takes several keys, or proposes a fence, or goes through the gate of a key.
+func acquireAllArgs(keys []any, token any, ttl time.Duration, proposal string, at listing) []any {
+	first := ""
+	if at.since > 0 {
+		first = strconv.FormatInt(at.since, 10)
 	}
-	return []any{"evalsha", enterScript.sha, 1, key, token, ttl.Milliseconds(),
-		listName(key.(string)), channel, first, listLife.Milliseconds()}
+	args := scriptArgs(acquireScript, keys, proposal != "", 8)
+	return append(args, token, ttl.Milliseconds(), proposal, fenceLife.Milliseconds(),
+		at.name, at.channel, first, listLife.Milliseconds())
+}
+
+// scriptArgs begins the call of a script over the keys of one lock, and their numbers, with room for more.
+func scriptArgs(s luaScript, keys []any, fenced bool, more int) []any {
+	n := len(keys)
+	if fenced {
+		n *= 2
+	}
+	args := make([]any, 0, 3+n+more)
+	args = append(append(args, "evalsha", s.sha, n), keys...)
+	if fenced {
+		for _, key := range keys {
+			args = append(args, fenceName(key.(string)))
+		}
+	}
+	return args
+}
+
+// releaseAllArgs releases the keys of one lock.
+func releaseAllArgs(keys []any, token any) []any {
+	args := scriptArgs(releaseScript, keys, false, len(keys))
+	for range keys {
+		args = append(args, token)
+	}
+	return args
 }
 
 // releaseArgs carries many releases in one command: a script call costs a server about as
@@ -192,6 +252,9 @@ func (c *command) outcome(i int, execErr error) answer {
 	op := c.calls[i].op()
 	if op == releaseOp {
 		results, _ := reply.([]any)
+		if c.calls[i].isWide() {
+			return c.wideOutcome(i, results)
+		}
 		if len(results) != len(c.calls) {
 			return unexpected(op, reply)
 		}
@@ -201,6 +264,23 @@ func (c *command) outcome(i int, execErr error) answer {
 		return a
 	}
 	return unexpected(op, reply)
+}
+
+// wideOutcome is what the release of several keys came to: a lock stood on this node if it had all of them.
+func (c *command) wideOutcome(i int, results []any) (worst answer) {
+	if len(results) != len(c.calls[i].round.claim.keys) {
+		return unexpected(releaseOp, results)
+	}
+	for _, result := range results {
+		a, ok := releaseOp.read(result)
+		if !ok {
+			return unexpected(releaseOp, result)
+		}
+		if worst.vote == unheard || a.vote != granted {
+			worst = a
+		}
+	}
+	return worst
 }
 
 // unexpected is the answer of a node that says what we do not know, or of a script that passes

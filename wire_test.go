@@ -31,7 +31,7 @@ var everyOp = []*operation{acquireOp, renewOp, releaseOp}
 // answeredCall is a command with one call of op that came back with reply and err. What a node
 // says to releases it says as a list.
 func answeredCall(op *operation, reply any, err error) *command {
-	c := &command{Cmd: redis.NewCmd(context.Background(), "x"), calls: []*call{{round: &round{op: op}}}}
+	c := &command{Cmd: redis.NewCmd(context.Background(), "x"), calls: []*call{{round: &round{op: op, claim: &claim{keys: []any{"x"}}}}}}
 	if op == releaseOp && err == nil && reply != nil {
 		reply = []any{reply}
 	}
@@ -47,6 +47,7 @@ var goodReplies = map[string]answer{
 	"acquire:string:OK":  {vote: granted, place: present},
 	"acquire:<nil>:null": {vote: refused, place: absent, err: errOtherToken},
 	"renew:[int64]:[2]":  {vote: refused, place: present, err: errHealed},
+	"renew:[int64]:[3]":  {vote: refused, place: absent, err: errMissing},
 	"renew:[int64]:[0]":  {vote: refused, place: absent, err: errOtherToken},
 	"release:int64:1":    {vote: granted, place: absent},
 	"release:int64:2":    {vote: refused, place: absent, err: errMissing},
@@ -72,9 +73,9 @@ func nameOf(op *operation, reply any) string {
 // wantedOf is what a reply should be read as. The life that a renewal found may be any.
 func wantedOf(op *operation, reply any) (answer, bool) {
 	name := nameOf(op, reply)
-	var left int64
-	if n, err := fmt.Sscanf(name, "renew:[int64 int64]:[1 %d]", &left); n == 1 && err == nil {
-		return answer{vote: granted, place: present, timed: left >= 0, left: time.Duration(left) * time.Millisecond}, true
+	var left, fence int64
+	if n, err := fmt.Sscanf(name, "renew:[int64 int64 int64]:[1 %d %d]", &left, &fence); n == 2 && err == nil && fence >= 0 {
+		return answer{vote: granted, place: present, timed: left >= 0, left: time.Duration(left) * time.Millisecond, fence: fence}, true
 	}
 	want, good := goodReplies[name]
 	return want, good
@@ -83,7 +84,7 @@ func wantedOf(op *operation, reply any) (answer, bool) {
 func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
 	replies := map[string]any{
 		"string:OK": "OK", "int64:0": int64(0), "int64:1": int64(1), "int64:2": int64(2), "int64:5": int64(5), "int64:6": int64(6),
-		"[int64]:[0]": []any{int64(0)}, "[int64]:[1]": []any{int64(1)}, "[int64]:[2]": []any{int64(2)},
+		"[int64]:[0]": []any{int64(0)}, "[int64]:[1]": []any{int64(1)}, "[int64]:[2]": []any{int64(2)}, "[int64]:[3]": []any{int64(3)},
 	}
 	read := 0
 	for _, op := range everyOp {
@@ -103,8 +104,8 @@ func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
 	require.Equal(t, len(goodReplies), read+1)
 
 	for left, timed := range map[int64]bool{0: true, 1500: true, -1: false, -2: false} {
-		got := answeredCall(renewOp, []any{int64(1), left}, nil).outcome(0, nil)
-		want := answer{vote: granted, place: present, timed: timed, left: time.Duration(left) * time.Millisecond}
+		got := answeredCall(renewOp, []any{int64(1), left, int64(7)}, nil).outcome(0, nil)
+		want := answer{vote: granted, place: present, timed: timed, left: time.Duration(left) * time.Millisecond, fence: 7}
 		require.Equal(t, want, got, "%d ms left", left)
 	}
 }
@@ -117,7 +118,7 @@ var oddReplies = []any{
 	0, 1, 2, int8(1), int32(1), uint64(1), uint8(0), float64(0), float64(1), float64(2), float32(1), math.NaN(), math.Inf(1),
 	true, false, big.NewInt(1), []byte("OK"), time.Duration(1), complex(1, 0), struct{}{}, oddReply{[]any{1}}, [1]any{[]any{1}},
 	serverError("OK"), error(redis.Nil), io.EOF, granted, vote(0), func() {}, make(chan int), (*int)(nil),
-	[]any{int64(2), int64(2)}, []any{int64(1), "1"}, []any{int64(1), int64(9), int64(9)}, []any{[]any{1}, int64(1)}, []any{"1", int64(1)},
+	[]any{int64(2), int64(2)}, []any{int64(1), "1"}, []any{int64(1), int64(9), int64(9), int64(9)}, []any{int64(1), int64(9), int64(-9)}, []any{int64(1), int64(9)}, []any{[]any{1}, int64(1)}, []any{"1", int64(1)},
 	[]any{}, []any{"OK"}, []any{int64(1)}, []any{[]any{nil}}, []any(nil), map[any]any{}, map[any]any{"ok": "OK"}, map[string]any{"OK": int64(1)},
 }
 
@@ -307,14 +308,19 @@ func TestNoCommandIsSentAgainByTheClient(t *testing.T) {
 func TestTheCommandsOnTheWire(t *testing.T) {
 	ttl := 1500*time.Millisecond + 999*time.Microsecond
 	require.Equal(t, []any{"set", "orders", "me/x", "nx", "px", int64(1500)}, acquireArgs("orders", "me/x", ttl))
-	require.Equal(t, []any{"evalsha", renewScript.sha, 1, "orders", "me/x", int64(1500)}, renewArgs("orders", "me/x", ttl))
+	require.Equal(t, []any{"evalsha", renewScript.sha, 1, "orders", "me/x", int64(1500), "1", "", int64(604800000)}, renewArgs([]any{"orders"}, "me/x", ttl, true, ""))
+	require.Equal(t, []any{"evalsha", renewScript.sha, 4, "a", "b", "{a}:fence", "{b}:fence", "me/x", int64(1500), "", "17", int64(604800000)}, renewArgs([]any{"a", "b"}, "me/x", ttl, false, "17"))
+	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "b", "me/x", int64(1500), "", int64(604800000), "", "", "", int64(30000)}, acquireAllArgs([]any{"a", "b"}, "me/x", ttl, "", listing{}))
+	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "{a}:fence", "me/x", int64(1500), "17", int64(604800000), "{a}:waiters", "redlock/me", "23", int64(30000)},
+		acquireAllArgs([]any{"a"}, "me/x", ttl, "17", listing{"{a}:waiters", "redlock/me", 23}))
+	require.Equal(t, []any{"evalsha", releaseScript.sha, 2, "a", "b", "me/x", "me/x"}, releaseAllArgs([]any{"a", "b"}, "me/x"))
 	require.Equal(t, []any{"evalsha", releaseScript.sha, 1, "orders", "me/x"}, releaseArgs([]*call{{debt: &debt{key: "orders", token: "me/x"}}}))
 }
 
 func TestReleasesTravelTogetherAndAreReadOneByOne(t *testing.T) {
 	calls := []*call{
 		{debt: &debt{key: "a", token: "me/1"}},
-		{round: &round{op: releaseOp, gate: noGate, claim: &claim{key: "b", token: "me/2"}}},
+		{round: &round{op: releaseOp, gate: noGate, claim: &claim{keys: []any{"b"}, token: "me/2"}}},
 		{debt: &debt{key: "c", token: "me/3"}},
 		{debt: &debt{key: "d", token: "me/4"}},
 	}
@@ -339,16 +345,17 @@ func TestReleasesTravelTogetherAndAreReadOneByOne(t *testing.T) {
 
 func TestEveryScriptIsCutOutOfItsSectionAloneWithoutComments(t *testing.T) {
 	for _, c := range []struct {
-		script     luaScript
-		has, lacks string
+		script            luaScript
+		first, has, lacks string
 	}{
-		{renewScript, "PEXPIRE", "'DEL'"},
-		{releaseScript, "'DEL'", "PEXPIRE"},
+		{renewScript, "local n = ARGV[4]", "PEXPIRE", "'DEL'"},
+		{releaseScript, "local keys, args", "'DEL'", "PEXPIRE"},
+		{acquireScript, "local n = ARGV[3]", "ZADD", "'DEL'"},
 	} {
 		require.Contains(t, c.script.body, c.has)
 		require.NotContains(t, c.script.body, c.lacks)
-		require.Equal(t, 1, strings.Count(c.script.body, "'GET'"), "the start of the section, once")
-		require.Regexp(t, `\nreturn [{\w}]+\n?$`, c.script.body, "the end of the section")
+		require.True(t, strings.HasPrefix(c.script.body, c.first), "the start of the section")
+		require.Regexp(t, `\nreturn [{\w}, ]+\n?$`, c.script.body, "the end of the section")
 		for line := range strings.Lines(c.script.body) {
 			require.NotRegexp(t, `^\s*(--.*)?\s*$`, line, "a line that only travels")
 			require.NotContains(t, line, "\r")

@@ -1,0 +1,65 @@
+package redlock
+
+import (
+	"strconv"
+	"time"
+)
+
+// fenceLife is how long the numbers of a key live: one that was lost or has ended is replaced by a later time of
+// day, so none need be kept for ever.
+const fenceLife = 7 * 24 * time.Hour
+
+// Fence returns the number of this grant: larger than that of every grant of the key, or of one of the keys,
+// that was given before this acquire began. It is 0 without WithFencing. Give it to the guarded resource with every
+// write, and let that refuse a number below the largest it has seen. It does not change.
+func (k *Lock) Fence() int64 { return k.fence }
+
+// proposedFence is the time of day in µs. It lets numbers grow where the nodes have lost theirs.
+func proposedFence(now instant) string { return strconv.FormatInt(now.wall.Microseconds(), 10) }
+
+// settleFence reports whether a quorum has stored one and the same number, the largest among the grants: then
+// that is the fence, since every later quorum shares a node with this one and counts on from there.
+// If not, it is still to be raised. The caller holds k.mu.
+func (k *Lock) settleFence(r *round) bool {
+	if r.op == fenceOp { // each of its grants has the number now
+		return true
+	}
+	largest, stored := int64(0), 0
+	for i, s := range k.spots {
+		switch {
+		case r.calls[i].vote != granted:
+		case s.fence > largest:
+			largest, stored = s.fence, 1
+		case s.fence == largest:
+			stored++
+		}
+	}
+	k.fence = largest
+	return stored >= k.quorum
+}
+
+// unfenced reports whether a round was won whose fence is still to be raised: the lock has not begun.
+func (k *Lock) unfenced() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.life == nil
+}
+
+// raiseFence makes the round that stores the fence on the nodes that hold the token. It is a renewal, so it
+// is granted only by nodes that held the token all the time; the validity does not grow by it.
+func (k *Lock) raiseFence(q request, start instant) *round {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.prepare(&round{
+		op: fenceOp, args: renewArgs(k.keys, k.token, q.ttl, true, k.fenceText()), start: k.clock(), ttl: q.ttl, gate: noGate,
+		settle: func(r *round) func() { return k.acquired(r, q, start) },
+	})
+}
+
+// fenceText is the fence for renewals, which repair the numbers of nodes; "" for none.
+func (k *Lock) fenceText() string {
+	if k.fence == 0 {
+		return ""
+	}
+	return strconv.FormatInt(k.fence, 10)
+}
