@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,8 +79,8 @@ func (c *call) channel() string {
 	return c.round.parting.leaves()
 }
 
-// plan turns the batch into commands: the releases first, all in one, then the others that are
-// still wanted. Releases may overtake the other calls: a token whose release is queued has
+// plan turns the batch into commands: the releases first, all of single keys in one, then the others that
+// are still wanted. Releases may overtake the other calls: a token whose release is queued has
 // ended, so what would have set it is dropped here, and other tokens only gain by it. Those that
 // wake who waits come last: an undo before them may have freed the key.
 func (n *node) plan() {
@@ -96,14 +97,14 @@ func (n *node) plan() {
 		}
 	}
 	n.releases = append(n.releases, n.waking...)
+	for i, c := range n.wide {
+		args := releaseAllArgs(c.round.claim.keys, c.round.claim.token)
+		n.commands = append(n.commands, command{calls: n.wide[i : i+1], args: args})
+	}
 	if n.single {
 		n.separate()
 	} else if len(n.releases) > 0 {
 		n.commands = append(n.commands, command{calls: n.releases, args: releaseArgs(n.releases)})
-	}
-	for i, c := range n.wide {
-		args := releaseAllArgs(c.round.claim.keys, c.round.claim.token)
-		n.commands = append(n.commands, command{calls: n.wide[i : i+1], args: args})
 	}
 	for i, c := range n.batch {
 		if c.op() != releaseOp && c.wanted() {
@@ -127,9 +128,9 @@ func (n *node) send() error {
 		return nil
 	}
 	execErr := n.exchange(n.load(n.commands)...)
-	if first := &n.commands[0]; len(first.calls) > 1 && refusedTogether(first.Err()) {
+	if m := len(n.wide); m < len(n.commands) && len(n.commands[m].calls) > 1 && refusedTogether(n.commands[m].Err()) {
 		n.single = true
-		n.commands = n.commands[1:]
+		n.commands = slices.Delete(n.commands, m, m+1)
 		others := len(n.commands)
 		n.separate()
 		if err := n.exchange(fresh(n.commands[others:])...); err != nil {

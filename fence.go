@@ -21,7 +21,7 @@ func proposedFence(now instant) string { return strconv.FormatInt(now.wall.Micro
 // that is the fence, since every later quorum shares a node with this one and counts on from there.
 // If not, it is still to be raised. The caller holds k.mu.
 func (k *Lock) settleFence(r *round) bool {
-	if r.op == fenceOp { // each of its grants has the number now
+	if k.fence > 0 { // each grant of the second round has the number
 		return true
 	}
 	largest, stored := int64(0), 0
@@ -33,6 +33,9 @@ func (k *Lock) settleFence(r *round) bool {
 		case s.fence == largest:
 			stored++
 		}
+	}
+	if largest == 0 { // it was acquired without a fence
+		largest, stored = r.start.wall.Microseconds(), 0
 	}
 	k.fence = largest
 	return stored >= k.quorum
@@ -50,8 +53,12 @@ func (k *Lock) unfenced() bool {
 func (k *Lock) raiseFence(q request, start instant) *round {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	op := fenceOp
+	if q.resumes {
+		op = resumeOp
+	}
 	return k.prepare(&round{
-		op: fenceOp, args: renewArgs(k.keys, k.token, q.ttl, true, k.fenceText()), start: k.clock(), ttl: q.ttl, gate: noGate,
+		op: op, args: renewArgs(k.keys, k.token, q.ttl, op.sets, k.fenceText()), start: k.clock(), ttl: q.ttl, gate: noGate,
 		settle: func(r *round) func() { return k.acquired(r, q, start) },
 	})
 }

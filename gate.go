@@ -50,6 +50,7 @@ func (n *node) answers(now instant) bool {
 // does not refuse, so that of many waiters one takes the key and the others cost a command each.
 // The vote stays one of all nodes.
 type entry struct {
+	list *line
 	args []any
 
 	// Guarded by claim.mu until the round is decided.

@@ -138,7 +138,7 @@ func (ln *line) enter(gate int) (since int64) {
 func (ln *line) keepPlace(e *entry) {
 	ln.lines.mu.Lock()
 	defer ln.lines.mu.Unlock()
-	if e != nil && e.answered {
+	if e.answered {
 		ln.entered = e.answer.since
 	}
 }

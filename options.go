@@ -174,6 +174,7 @@ type acquireConfig struct {
 	wait      time.Duration
 	waitSet   bool
 	owner     string
+	ownerSet  bool
 	autoRenew bool
 	maxHold   time.Duration
 	holdSet   bool
@@ -187,7 +188,7 @@ func Wait(d time.Duration) AcquireOption {
 }
 
 // Owner overrides WithOwner for this lock.
-func Owner(s string) AcquireOption { return func(c *acquireConfig) { c.owner = s } }
+func Owner(s string) AcquireOption { return func(c *acquireConfig) { c.owner, c.ownerSet = s, true } }
 
 // AutoRenew renews the lock in the background every ttl/2 until it is released or lost, or
 // MaxHold ends. A renewal that fails for outages is repeated with jitter until the lock's

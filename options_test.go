@@ -250,7 +250,7 @@ func TestTheOptionsOfAnAcquireOverrideThoseOfTheLocker(t *testing.T) {
 	require.Equal(t, acquireConfig{owner: "locker"}, a)
 	a, err = c.forAcquire(time.Second, []AcquireOption{Owner("call"), Wait(0), MaxHold(time.Second), AutoRenew()})
 	require.NoError(t, err)
-	require.Equal(t, acquireConfig{owner: "call", waitSet: true, maxHold: time.Second, holdSet: true, autoRenew: true}, a)
+	require.Equal(t, acquireConfig{owner: "call", ownerSet: true, waitSet: true, maxHold: time.Second, holdSet: true, autoRenew: true}, a)
 }
 
 func TestOpenAndNewRefuseToBeWithoutNodes(t *testing.T) {

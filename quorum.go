@@ -201,15 +201,13 @@ func (r *round) answer(i int, a answer) {
 			s.fence = a.fence
 		}
 	}
+	if !r.op.deletes && a.unanswered && (s.late == 0 || r.ttl < s.late) {
+		s.late = r.ttl
+	}
 	switch {
-	case r.op.sets && a.unanswered:
-		if s.late == 0 || r.ttl < s.late {
-			s.late = r.ttl
-		}
-		if c.ended { // its release may have been booked before this was known
-			c.owe(i, debt{late: true})
-		}
-	case r.op.sets:
+	case r.op.sets && a.unanswered && c.ended: // its release may have been booked before this was known
+		c.owe(i, debt{late: true})
+	case !r.op.deletes:
 	case a.vote == failed:
 		c.owe(i, debt{
 			expires: r.start.add(c.ttl), late: s.late > 0, listed: r.isGate(i), channel: r.parting.leaves(),

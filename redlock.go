@@ -240,8 +240,9 @@ func (l *Locker) Do(ctx context.Context, key string, ttl time.Duration, fn func(
 // request is one acquire, checked.
 type request struct {
 	acquireConfig
-	keys []string
-	ttl  time.Duration
+	keys    []string
+	ttl     time.Duration
+	resumes bool // a lock that is held, so that a failure undoes nothing
 }
 
 func (l *Locker) newRequest(keys []string, ttl time.Duration, opts []AcquireOption) (request, error) {
@@ -295,25 +296,31 @@ func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) 
 	k := l.newLock(q)
 	k.lines = lines
 	now := l.clock() // before the first send: validity counts from here
-	timeout := l.nodeTimeout(q.ttl)
-	r := k.newAttempt(q, now, by)
-	r.launch()
-	r.await(ctx, timeout)
-	if by.gate != noGate {
-		by.list.keepPlace(r.entry)
-	}
-	if r.verdict == won && k.unfenced() {
-		r = k.raiseFence(q, now)
-		r.launch()
-		r.await(ctx, timeout)
-	}
+	r := k.decide(ctx, k.newAttempt(q, now, by), q, now)
 	if r.verdict == won {
 		l.observer.attemptDone(q.keys[0], r.ended.since(now), nil)
 		return k, nil
 	}
-	failure := r.failure(q.keys).after(r.ended.since(now), r.cause)
+	failure := r.failure(k.Keys()).after(r.ended.since(now), r.cause)
 	l.observer.attemptDone(q.keys[0], failure.Elapsed, failure)
 	return nil, failure
+}
+
+// decide carries out a round that should begin the lock, and if need be the one that raises its
+// fence, and returns the one that decided.
+func (k *Lock) decide(ctx context.Context, r *round, q request, start instant) *round {
+	timeout := k.locker.nodeTimeout(q.ttl)
+	r.launch()
+	r.await(ctx, timeout)
+	if r.entry != nil {
+		r.entry.list.keepPlace(r.entry)
+	}
+	if r.verdict == won && k.unfenced() {
+		r = k.raiseFence(q, start)
+		r.launch()
+		r.await(ctx, timeout)
+	}
+	return r
 }
 
 func (k *Lock) newAttempt(q request, now instant, by way) *round {
@@ -332,7 +339,7 @@ func (k *Lock) newAttempt(q request, now instant, by way) *round {
 	}
 	if by.gate != noGate {
 		at := listing{name: listName(by.list.key), channel: k.locker.lines.channel, since: by.list.enter(by.gate)}
-		r.entry = &entry{args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, at)}
+		r.entry = &entry{list: by.list, args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, at)}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -359,11 +366,14 @@ func (l *Locker) newLock(q request) *Lock {
 	return k
 }
 
+// randomLength is the length of 16 bytes in base64url.
+const randomLength = 22
+
 // newToken returns owner/random with 128 random bits.
 func newToken(owner string) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails: it ends the process instead
-	token := append(make([]byte, 0, len(owner)+1+22), owner...)
+	token := append(make([]byte, 0, len(owner)+1+randomLength), owner...)
 	token = append(token, '/')
 	return string(base64.RawURLEncoding.AppendEncode(token, random[:]))
 }
@@ -381,7 +391,11 @@ func (k *Lock) acquired(r *round, q request, start instant) func() {
 	if r.verdict == won && !k.locker.remember(k) {
 		r.verdict, r.cause = lost, ErrClosed
 	}
-	if r.verdict == lost {
+	switch {
+	case r.verdict == lost && q.resumes:
+		k.ended = true
+		return nothing
+	case r.verdict == lost:
 		return k.undo(r, now)
 	}
 	k.begun, k.until = start, until

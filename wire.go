@@ -15,6 +15,7 @@ import (
 type operation struct {
 	name    string
 	sets    bool  // may put the token on a node
+	deletes bool  // takes it away
 	blocked error // class of the error when refusals alone keep the quorum out of reach
 	read    func(reply any) (answer, bool)
 }
@@ -51,8 +52,8 @@ var (
 	acquireAllOp = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: readAcquireAll} // by script
 	fenceOp      = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: readRenewal}
 	renewOp      = &operation{name: "renew", sets: true, blocked: ErrLost, read: readRenewal}
-	resumeOp     = &operation{name: "resume", sets: true, blocked: ErrLost, read: readRenewal}
-	releaseOp    = &operation{name: "release", blocked: ErrLost, read: readRelease}
+	resumeOp     = &operation{name: "resume", blocked: ErrLost, read: readRenewal}
+	releaseOp    = &operation{name: "release", deletes: true, blocked: ErrLost, read: readRelease}
 )
 
 // questionOp stands for commands that have no part in a vote.
@@ -260,10 +261,14 @@ func (c *command) outcome(i int, execErr error) answer {
 		}
 		reply = results[i]
 	}
-	if a, ok := op.read(reply); ok {
-		return a
+	a, ok := op.read(reply)
+	switch {
+	case !ok:
+		return unexpected(op, reply)
+	case c.calls[i].isWide() && a.vote == refused && op != acquireAllOp:
+		a.place = maybe // under the other keys
 	}
-	return unexpected(op, reply)
+	return a
 }
 
 // wideOutcome is what the release of several keys came to: a lock stood on this node if it had all of them.
