@@ -145,11 +145,32 @@ func (n *node) send() error {
 	return execErr
 }
 
-// slot is a command of the client library with its arguments, used again in every batch: most
-// of what a worker would allocate.
-type slot struct {
-	cmd  *redis.Cmd
-	args [setArgs]any
+// slots are commands of the client library with their arguments, used again in every batch: most
+// of what a worker would allocate. There are some for each number of arguments, which a command
+// cannot change.
+type slots struct {
+	commands [slotArgs + 1][]*redis.Cmd
+	used     [slotArgs + 1]int
+}
+
+// slotArgs is the number of arguments of the longest command that comes in many: a renewal.
+const slotArgs = 9
+
+// next returns a command with these arguments, and nothing of what it was before.
+func (s *slots) next(args []any) *redis.Cmd {
+	n := len(args)
+	if n > slotArgs {
+		return redis.NewCmd(context.Background(), args...)
+	}
+	if s.used[n] == len(s.commands[n]) {
+		s.commands[n] = append(s.commands[n], redis.NewCmd(context.Background(), make([]any, n)...))
+	}
+	cmd := s.commands[n][s.used[n]]
+	s.used[n]++
+	copy(cmd.Args(), args)
+	cmd.SetVal(nil)
+	cmd.SetErr(nil)
+	return cmd
 }
 
 // load gives the commands what the client library sends and fills: for our own clients, whose
@@ -158,30 +179,13 @@ func (n *node) load(commands []command) []redis.Cmder {
 	if !n.own {
 		return fresh(commands)
 	}
-	n.wire = n.wire[:0]
+	n.wire, n.slots.used = n.wire[:0], [slotArgs + 1]int{}
 	for i := range commands {
 		c := &commands[i]
-		if len(c.args) != setArgs {
-			c.Cmd = redis.NewCmd(context.Background(), c.args...)
-		} else {
-			c.Cmd = n.slot(i, c.args)
-		}
+		c.Cmd = n.slots.next(c.args)
 		n.wire = append(n.wire, c)
 	}
 	return n.wire
-}
-
-func (n *node) slot(i int, args []any) *redis.Cmd {
-	for len(n.slots) <= i {
-		s := new(slot)
-		s.cmd = redis.NewCmd(context.Background(), s.args[:]...)
-		n.slots = append(n.slots, s)
-	}
-	s := n.slots[i]
-	copy(s.args[:], args)
-	s.cmd.SetVal(nil)
-	s.cmd.SetErr(nil)
-	return s.cmd
 }
 
 // fresh is load without slots.

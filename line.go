@@ -51,14 +51,12 @@ func (s *lines) join(key string) *line {
 func (ln *line) quit() {
 	s := ln.lines
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	ln.users--
-	deserted := noGate
 	if ln.users == 0 {
-		deserted = ln.leaveList()
+		ln.leaveList()
 		s.drop(ln)
 	}
-	s.mu.Unlock()
-	s.withdraw(ln.key, deserted)
 }
 
 // pass ends the part of the user at the head, and gives its place to the next one.
@@ -76,9 +74,8 @@ func (ln *line) lose() {
 // leave leaves the waiting list, if the line is in one.
 func (ln *line) leave() {
 	ln.lines.mu.Lock()
-	deserted := ln.leaveList()
-	ln.lines.mu.Unlock()
-	ln.lines.withdraw(ln.key, deserted)
+	defer ln.lines.mu.Unlock()
+	ln.leaveList()
 }
 
 // drop forgets a line without users, at once or when it is no longer known to be crowded; the
@@ -123,15 +120,12 @@ func (ln *line) queues(now instant) bool {
 // returns since when it is there, 0 for now.
 func (ln *line) enter(gate int) (since int64) {
 	ln.lines.mu.Lock()
-	deserted := noGate
+	defer ln.lines.mu.Unlock()
 	if ln.gate != gate {
-		deserted = ln.leaveList()
+		ln.leaveList()
 		ln.gate = gate
 	}
-	since = ln.entered
-	ln.lines.mu.Unlock()
-	ln.lines.withdraw(ln.key, deserted)
-	return since
+	return ln.entered
 }
 
 // keepPlace notes since when the line is in the list, for when it enters again.
@@ -143,8 +137,17 @@ func (ln *line) keepPlace(e *entry) {
 	}
 }
 
-// leaveList forgets the entry and returns where it was; the caller holds lines.mu.
-func (ln *line) leaveList() (gate int) {
+// leaveList leaves the list that the line is in, if any; the caller holds lines.mu, so that this comes
+// before the next entry in the queue of the node.
+func (ln *line) leaveList() {
+	gate := ln.forgetList()
+	if gate != noGate {
+		ln.lines.withdraw(ln.key, gate)
+	}
+}
+
+// forgetList is leaveList where something else will take the entry off; the caller holds lines.mu.
+func (ln *line) forgetList() (gate int) {
 	gate, ln.gate, ln.entered = ln.gate, noGate, 0
 	return gate
 }
@@ -152,21 +155,18 @@ func (ln *line) leaveList() (gate int) {
 // release is told the gate that a release goes to, and returns what to take off the list there.
 func (ln *line) release(gate int) (channel string) {
 	ln.lines.mu.Lock()
-	deserted := ln.leaveList()
-	ln.lines.mu.Unlock()
-	if deserted == gate {
+	defer ln.lines.mu.Unlock()
+	if ln.gate == gate {
+		ln.forgetList()
 		return ln.lines.channel
 	}
-	ln.lines.withdraw(ln.key, deserted)
+	ln.leaveList()
 	return ""
 }
 
-// withdraw leaves the list of a key at a node, if it is one. Nobody waits for it, and what
-// does not get there ends with the list.
+// withdraw leaves the list of a key at a node. Nobody waits for it, and what does not get there ends with
+// the list.
 func (s *lines) withdraw(key string, gate int) {
-	if gate == noGate {
-		return
-	}
 	n := s.locker.nodes[gate]
 	_ = n.submit(&call{debt: leaving(key, s.channel)}, s.locker.clock())
 }
@@ -175,12 +175,15 @@ func (s *lines) withdraw(key string, gate int) {
 func (s *lines) wakeNext(keys []any) {
 	for _, key := range keys {
 		name := key.(string)
+		gate := s.locker.gate(name, s.locker.clock())
 		s.mu.Lock()
-		if ln := s.byKey[name]; ln != nil {
+		if ln := s.byKey[name]; ln != nil && ln.gate == gate {
+			ln.forgetList()
+		} else if ln != nil {
 			ln.leaveList()
 		}
+		s.withdraw(name, gate)
 		s.mu.Unlock()
-		s.withdraw(name, s.locker.gate(name, s.locker.clock()))
 	}
 }
 

@@ -63,7 +63,7 @@ type node struct {
 	wide     []*call // releases of several keys
 	commands []command
 	wire     []redis.Cmder
-	slots    []*slot
+	slots    slots
 	single   bool    // the server takes no command over several keys
 	met      uint64  // the number of dials at which the node last told who it is
 	failures int     // probes and batches in a row that did not reach the node

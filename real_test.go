@@ -210,7 +210,8 @@ func TestRealServersAllStoppedLossIsToldAndNothingHangs(t *testing.T) {
 	r := startReal(t, 5)
 	l := r.open()
 	for _, opts := range [][]AcquireOption{nil, {AutoRenew()}} {
-		k, err := l.TryAcquire(t.Context(), "orders", 2*time.Second, opts...)
+		opts = append(opts, Wait(5*time.Second)) // nodes that are just old enough not to be a fresh deployment
+		k, err := l.Acquire(t.Context(), "orders", 2*time.Second, opts...)
 		require.NoError(t, err)
 		resume := r.pause(t, r.servers...)
 		<-k.Done()

@@ -15,7 +15,7 @@ import (
 //
 // Who waits gets the key about a round trip after it is free, first come first served: callers of one
 // Locker queue among themselves, and Lockers in a list on one of the nodes, from which a release
-// wakes the first. A first attempt does not look at the list and may be lucky. Where a wake-up does not
+// wakes the first. A first attempt, or one after a back-off, may be lucky and overtake it. Where a wake-up does not
 // arrive, for whatever reason, the next attempt comes after a back-off with full jitter (WithBackoff), or
 // when the key's ttl is over.
 //

@@ -132,9 +132,6 @@ func readRenewal(reply any) (answer, bool) {
 	return answer{}, false
 }
 
-// setArgs is the number of arguments of the commands that set a token.
-const setArgs = 6
-
 func acquireArgs(key, token any, ttl time.Duration) []any {
 	return []any{"set", key, token, "nx", "px", ttl.Milliseconds()}
 }

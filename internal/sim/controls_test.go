@@ -28,13 +28,13 @@ var controls = []control{
 	}}},
 	{name: "start read after the answers", rule: OneHolder, mutations: []mutation{{
 		"redlock.go",
-		"until := k.drift.until(r.start, q.ttl)",
-		"until := k.drift.until(now, q.ttl)",
+		"k.drift.until(start, q.ttl)",
+		"k.drift.until(now, q.ttl)",
 	}}},
 	{name: "undo skipped", rule: KeysEnd, mutations: []mutation{{
 		"redlock.go",
-		"return k.prepare(&round{op: releaseOp",
-		"return nothing\n	return k.prepare(&round{op: releaseOp",
+		"	r := k.prepare(&round{op: releaseOp",
+		"	return nothing\n	r := k.prepare(&round{op: releaseOp",
 	}}},
 	{name: "debts not paid", rule: KeysEnd, mutations: []mutation{{
 		"node.go",
@@ -83,13 +83,13 @@ var controls = []control{
 	}}},
 	{name: "list without expiry", rule: WaitersLeave, mutations: []mutation{{
 		"scripts.lua",
-		"('PEXPIRE', ARGV[3], ARGV[6])",
-		"('PTTL', ARGV[3])",
+		"redis.pcall('PEXPIRE', ",
+		"redis.pcall('EXISTS', ",
 	}}},
 	{name: "list without order", rule: InOrder, mutations: []mutation{{
 		"scripts.lua",
-		"('ZADD', ARGV[3], 'NX', since, ARGV[4])",
-		"('ZADD', ARGV[3], 'NX', 0, ARGV[4])",
+		"'NX', since, ",
+		"'NX', 0, ",
 	}}},
 	{name: "who releases stays in the list", rule: InOrder, mutations: []mutation{{
 		"scripts.lua",

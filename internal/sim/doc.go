@@ -40,8 +40,8 @@
 // wake-up and two round trips, so it is not the back-off that brings them about), and wake-ups go
 // to those who wait, in the order in which they came. Grants need not be in that order: who tries
 // just when the key is free is lucky. Where lockers disagree about the gate, only the limit holds.
-// At last some give up, one is closed and one is cut off; a minute after all are closed no
-// node has a waiting list.
+// Some wait for longer than a waiting list lives. At last some give up, one is closed and one is
+// cut off; a minute after all are closed no node has a waiting list.
 //
 // # Rules
 //
