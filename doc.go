@@ -26,7 +26,7 @@
 // failover to a replica behind one address) can take part in a second grant: a lock that stands on a bare quorum is one such node
 // away from it. Lock.Nodes tells on how many it stands; renewals give the token back to nodes
 // that lost it. The lock is not re-entrant. A token proves ownership to the nodes; it does not
-// grow, so it is no fence.
+// grow, so it is no fence: WithFencing gives a lock a number with which the guarded resource can refuse late holders.
 //
 // # Words
 //

@@ -335,7 +335,7 @@ var advice = []struct{ prefix, text string }{
 	{"CLUSTERDOWN", "this node belongs to a cluster: give independent nodes"},
 	{"NOAUTH", "the node wants a password: put it into the node's URL"},
 	{"WRONGPASS", "check user and password in the node's URL"},
-	{"NOPERM", "the node's user needs SET, GET, DEL, PTTL, PEXPIRE, EVALSHA, SCRIPT LOAD and INFO, on this key"},
+	{"NOPERM", "the node's user needs SET, GET, DEL, EXISTS, PTTL, PEXPIRE, EVALSHA, SCRIPT LOAD and INFO, on this key and what stands beside it"},
 	{"WRONGTYPE", "the key holds something else than a lock"},
 	{"OOM", "the node is out of memory"},
 	{"LOADING", "the node is still loading its data"},

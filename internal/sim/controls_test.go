@@ -27,12 +27,12 @@ var controls = []control{
 		"return max(1, nodes/2)",
 	}}},
 	{name: "start read after the answers", rule: OneHolder, mutations: []mutation{{
-		"redlock.go",
+		"attempt.go",
 		"k.drift.until(start, q.ttl)",
 		"k.drift.until(now, q.ttl)",
 	}}},
 	{name: "undo skipped", rule: KeysEnd, mutations: []mutation{{
-		"redlock.go",
+		"attempt.go",
 		"	r := k.prepare(&round{op: releaseOp",
 		"	return nothing\n	r := k.prepare(&round{op: releaseOp",
 	}}},
