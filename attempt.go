@@ -202,4 +202,3 @@ func (k *Lock) undo(lost *round, now instant) func() {
 		k.locker.lines.wakeNext(k.keys)
 	}
 }
-

@@ -153,8 +153,8 @@ type slots struct {
 	used     [slotArgs + 1]int
 }
 
-// slotArgs is the number of arguments of the longest command that comes in many: a renewal.
-const slotArgs = 9
+// slotArgs is the number of arguments of the longest command that comes in many: an acquire with a fence.
+const slotArgs = 13
 
 // next returns a command with these arguments, and nothing of what it was before.
 func (s *slots) next(args []any) *redis.Cmd {

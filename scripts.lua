@@ -88,43 +88,53 @@ return results
 
 -- script: acquire
 -- ARGV[2] = ttl in ms, then the proposal for the fence ('' for none), how long numbers live in ms, and
--- for who waits the name of a list ('' for none), a channel, when it first entered in µs ('' if it does
--- so now), and how long a new list lives in ms. Takes all keys if they are free, or none, and stores the
+-- for who waits the name of a list, a channel, when it first entered in µs ('' if it does so now), and how
+-- long a new list lives in ms. Takes all keys if they are free, or none, and stores the
 -- same number for each: the proposal, or more if that is not above all of theirs. Returns {1, number, when
 -- entered}, or {0, index of the first key that is not free, its PTTL, when entered}.
 -- Who waits is entered in any case: who took the keys here may still be refused elsewhere, and release takes the
 -- channel off. A list is not kept alive by those who enter: so nobody's entry outlives it, and
 -- who still waits enters again, with the place that it had.
-local n = ARGV[3] == '' and #KEYS or #KEYS / 2
+local keys, args, call = KEYS, ARGV, redis.call
+local proposal = tonumber(args[3])
+local n = proposal and #keys / 2 or #keys
 local blocked = nil
-for i = n, 1, -1 do
-	if redis.call('EXISTS', KEYS[i]) == 1 then
-		blocked = i
+if n == 1 then
+	blocked = not call('SET', keys[1], args[1], 'NX', 'PX', args[2]) and 1 or nil
+else
+	for i = n, 1, -1 do
+		if call('EXISTS', keys[i]) == 1 then
+			blocked = i
+		end
+	end
+	for i = 1, blocked and 0 or n do
+		call('SET', keys[i], args[1], 'PX', args[2])
 	end
 end
-local number = tonumber(ARGV[3]) or 0
-if not blocked then
-	for i = n + 1, #KEYS do
-		number = math.max(number, (tonumber(redis.call('GET', KEYS[i]) or '') or 0) + 1)
+local number = proposal or 0
+if proposal and not blocked then
+	for i = n + 1, #keys do
+		local stored = tonumber(call('GET', keys[i]) or '')
+		if stored and stored >= number then
+			number = stored + 1
+		end
 	end
-	for i = 1, n do
-		redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
-	end
-	for i = n + 1, #KEYS do
-		redis.call('SET', KEYS[i], string.format('%.0f', number), 'PX', ARGV[4])
+	local text = number == proposal and args[3] or string.format('%.0f', number)
+	for i = n + 1, #keys do
+		call('SET', keys[i], text, 'PX', args[4])
 	end
 end
-local since = ARGV[7]
-if ARGV[5] ~= '' then
+local since = args[7] or ''
+if args[5] then
 	if since == '' then
 		local now = redis.pcall('TIME')
 		since = now[1] and string.format('%.0f', now[1] * 1000000 + now[2]) or '0'
 	end
-	if redis.pcall('ZADD', ARGV[5], 'NX', since, ARGV[6]) == 1 and redis.pcall('PTTL', ARGV[5]) == -1 then
-		redis.pcall('PEXPIRE', ARGV[5], ARGV[8])
+	if redis.pcall('ZADD', args[5], 'NX', since, args[6]) == 1 and redis.pcall('PTTL', args[5]) == -1 then
+		redis.pcall('PEXPIRE', args[5], args[8])
 	end
 end
 if blocked then
-	return {0, blocked, redis.call('PTTL', KEYS[blocked]), since}
+	return {0, blocked, call('PTTL', keys[blocked]), since}
 end
 return {1, number, since}

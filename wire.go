@@ -150,7 +150,7 @@ func renewArgs(keys []any, token any, ttl time.Duration, heals bool, fence strin
 // still waits enters again within a back-off step.
 const listLife = 30 * time.Second
 
-// place in a waiting list.
+// listing is a place in a waiting list.
 type listing struct {
 	name, channel string
 	since         int64 // 0: now
@@ -158,13 +158,16 @@ type listing struct {
 
 // acquireAllArgs takes several keys, or proposes a fence, or goes through the gate of a key.
 func acquireAllArgs(keys []any, token any, ttl time.Duration, proposal string, at listing) []any {
+	args := scriptArgs(acquireScript, keys, proposal != "", 8)
+	args = append(args, token, ttl.Milliseconds(), proposal, fenceLife.Milliseconds())
+	if at.name == "" {
+		return args
+	}
 	first := ""
 	if at.since > 0 {
 		first = strconv.FormatInt(at.since, 10)
 	}
-	args := scriptArgs(acquireScript, keys, proposal != "", 8)
-	return append(args, token, ttl.Milliseconds(), proposal, fenceLife.Milliseconds(),
-		at.name, at.channel, first, listLife.Milliseconds())
+	return append(args, at.name, at.channel, first, listLife.Milliseconds())
 }
 
 // scriptArgs begins the call of a script over the keys of one lock, and their numbers, with room for more.

@@ -310,7 +310,7 @@ func TestTheCommandsOnTheWire(t *testing.T) {
 	require.Equal(t, []any{"set", "orders", "me/x", "nx", "px", int64(1500)}, acquireArgs("orders", "me/x", ttl))
 	require.Equal(t, []any{"evalsha", renewScript.sha, 1, "orders", "me/x", int64(1500), "1", "", int64(604800000)}, renewArgs([]any{"orders"}, "me/x", ttl, true, ""))
 	require.Equal(t, []any{"evalsha", renewScript.sha, 4, "a", "b", "{a}:fence", "{b}:fence", "me/x", int64(1500), "", "17", int64(604800000)}, renewArgs([]any{"a", "b"}, "me/x", ttl, false, "17"))
-	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "b", "me/x", int64(1500), "", int64(604800000), "", "", "", int64(30000)}, acquireAllArgs([]any{"a", "b"}, "me/x", ttl, "", listing{}))
+	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "b", "me/x", int64(1500), "", int64(604800000)}, acquireAllArgs([]any{"a", "b"}, "me/x", ttl, "", listing{}))
 	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "{a}:fence", "me/x", int64(1500), "17", int64(604800000), "{a}:waiters", "redlock/me", "23", int64(30000)},
 		acquireAllArgs([]any{"a"}, "me/x", ttl, "17", listing{"{a}:waiters", "redlock/me", 23}))
 	require.Equal(t, []any{"evalsha", releaseScript.sha, 2, "a", "b", "me/x", "me/x"}, releaseAllArgs([]any{"a", "b"}, "me/x"))
@@ -350,7 +350,7 @@ func TestEveryScriptIsCutOutOfItsSectionAloneWithoutComments(t *testing.T) {
 	}{
 		{renewScript, "local n = ARGV[4]", "PEXPIRE", "'DEL'"},
 		{releaseScript, "local keys, args", "'DEL'", "PEXPIRE"},
-		{acquireScript, "local n = ARGV[3]", "ZADD", "'DEL'"},
+		{acquireScript, "local keys, args", "ZADD", "'DEL'"},
 	} {
 		require.Contains(t, c.script.body, c.has)
 		require.NotContains(t, c.script.body, c.lacks)
