@@ -57,7 +57,7 @@ var (
 
 // QuorumError says how a round over the nodes ended when it did not end well.
 type QuorumError struct {
-	Op                       string // "acquire", "renew" or "release"
+	Op                       string // "acquire", "renew", "release", "resume" or "inspect"
 	Keys                     []string
 	Quorum                   int           // votes needed
 	Granted, Refused, Failed int           // votes counted; nodes not heard before the decision are in none of them

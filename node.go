@@ -213,7 +213,11 @@ func (n *node) deliver(execErr error) {
 			case call.debt != nil:
 				n.settle(c, call.debt, execErr)
 			case call.ask != nil:
-				call.ask.heed(c.reply(execErr))
+				reply, err := c.reply(execErr)
+				if err != nil {
+					err = explain(err)
+				}
+				call.ask.heed(reply, err)
 			case call.op().acquires():
 				a := c.outcome(j, execErr)
 				if a.vote == granted && !known {

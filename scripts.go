@@ -14,8 +14,9 @@ var (
 	renewScript   = script("renew")
 	releaseScript = script("release")
 	acquireScript = script("acquire")
+	inspectScript = script("inspect")
 
-	allScripts = []luaScript{renewScript, releaseScript, acquireScript}
+	allScripts = []luaScript{renewScript, releaseScript, acquireScript, inspectScript}
 )
 
 // luaScript is one section of scripts.lua and the name under which a node caches it.

@@ -1,5 +1,5 @@
 -- KEYS are the keys of one lock, then their numbers where it has a fence; for release, keys of many locks.
--- ARGV begins with the token, for release with the token of each key.
+-- ARGV begins with the token, for release with the token of each key; inspect needs none.
 -- A section starts at "-- script: name"; scripts.go splits the file there.
 
 -- script: renew
@@ -31,6 +31,9 @@ end
 local largest = 0
 for i = n + 1, #KEYS do
 	local number = tonumber(redis.call('GET', KEYS[i]) or '') or 0
+	if number >= 2 ^ 53 then
+		number = 0
+	end
 	largest = math.max(largest, number)
 	if number < tonumber(ARGV[4]) then
 		redis.call('SET', KEYS[i], ARGV[4], 'PX', ARGV[5])
@@ -115,7 +118,7 @@ local number = proposal or 0
 if proposal and not blocked then
 	for i = n + 1, #keys do
 		local stored = tonumber(call('GET', keys[i]) or '')
-		if stored and stored >= number then
+		if stored and stored >= number and stored < 2 ^ 53 then -- beyond, Lua cannot count
 			number = stored + 1
 		end
 	end
@@ -138,3 +141,23 @@ if blocked then
 	return {0, blocked, call('PTTL', keys[blocked]), since}
 end
 return {1, number, since}
+
+-- script: inspect
+-- One key; ARGV[1] = where its fence stands. Changes nothing. Returns {0}: the key is missing;
+-- {1, value, PTTL, fence} with '' for no fence; {2, type, PTTL}: it holds no string. The fence is not in KEYS,
+-- and what takes more rights than a lock does is guarded.
+local value = redis.pcall('GET', KEYS[1])
+if not value then
+	return {0}
+end
+if type(value) == 'table' then
+	if not string.find(value.err, 'WRONGTYPE', 1, true) then
+		return value
+	end
+	return {2, redis.pcall('TYPE', KEYS[1]).ok or 'value of another type', redis.call('PTTL', KEYS[1])}
+end
+local fence = redis.pcall('GET', ARGV[1])
+if type(fence) ~= 'string' then
+	fence = ''
+end
+return {1, value, redis.call('PTTL', KEYS[1]), fence}
