@@ -23,6 +23,8 @@ type result struct {
 	Failures    []failed    `json:"failures"`    // one per operation and class that occurred
 	Nodes       []node      `json:"nodes"`       // in the order they were given in
 	Floor       *floor      `json:"floor"`       // null where no quorum of nodes answered or no lock was taken
+	Timeline    []moment    `json:"timeline"`    // acquires by when they were to begin, from the end of the warm-up
+	Faults      []faultSpan `json:"faults"`      // what was done to spawned nodes meanwhile
 	Notes       []string    `json:"notes"`       // how to read the figures
 }
 
@@ -33,6 +35,26 @@ type inputs struct {
 	TTLMs      float64 `json:"ttl_ms"`
 	DurationMs float64 `json:"duration_ms"`
 	WarmUpMs   float64 `json:"warm_up_ms"` // not counted in any figure
+}
+
+// moment is a short piece of the measured time. Counts are of acquires that were to begin in it.
+type moment struct {
+	FromMs   float64 `json:"from_ms"` // since the end of the warm-up
+	ToMs     float64 `json:"to_ms"`
+	Acquired int64   `json:"acquired"`
+	Failed   int64   `json:"failed"`
+	P50      float64 `json:"p50_us"` // of those that were granted; 0 without any
+	P99      float64 `json:"p99_us"`
+	Max      float64 `json:"max_us"`
+}
+
+// faultSpan is one fault of -fault; a fault without an end lasts until the end.
+type faultSpan struct {
+	Fault  string  `json:"fault"` // as given, "stop:2@3s+2s"
+	Node   string  `json:"node"`  // host:port
+	FromMs float64 `json:"from_ms"`
+	ToMs   float64 `json:"to_ms"`
+	Error  string  `json:"error"` // why it could not be done; "" if it was
 }
 
 type environment struct {
@@ -88,7 +110,7 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 	measured := max(l.ended.Sub(l.from), 0)
 	r := &result{
 		Tool:    "redlock-bench",
-		Format:  1,
+		Format:  2,
 		Started: l.start.UTC().Truncate(time.Millisecond),
 		Partial: partial,
 		Inputs: inputs{
@@ -102,6 +124,8 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 		Quorum:     len(probed)/2 + 1,
 		MeasuredMs: millis(measured),
 		Failures:   []failed{}, // [] in JSON, not null
+		Timeline:   []moment{},
+		Faults:     []faultSpan{},
 		Notes:      notes(nodes.kind),
 	}
 	r.addOperations(l.total(), measured)
