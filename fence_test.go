@@ -201,6 +201,10 @@ func TestLocksThatWereWaitedForHaveFencesToo(t *testing.T) {
 			k = next.granted(t)
 			require.Greater(t, k.Fence(), last)
 			last = k.Fence()
+			time.Sleep(time.Millisecond)
+			for _, f := range w.nodes {
+				require.Equal(t, last, f.number("orders"), "the gate has it too")
+			}
 		}
 	})
 }
