@@ -204,6 +204,7 @@ func TestLocksThatWereWaitedForHaveFencesToo(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			for _, f := range w.nodes {
 				require.Equal(t, last, f.number("orders"), "the gate has it too")
+				require.Empty(t, f.commands(renewScript.sha), "without another round")
 			}
 		}
 	})

@@ -35,6 +35,11 @@ type settings struct {
 	duration time.Duration
 	ttl      time.Duration
 	json     bool
+	outputs  outputs
+
+	rate   int             // starts a second of an open loop; 0: a closed one
+	faults []fault         // of spawned nodes
+	rtts   []time.Duration // of spawned nodes, through proxies
 }
 
 // warmUp is the time before the measured one. It lets connections open and scripts load.
@@ -42,7 +47,7 @@ func (s settings) warmUp() time.Duration { return min(300*time.Millisecond, s.du
 
 // parseFlags returns flag.ErrHelp where help was asked for, else an error of one line that names the flag.
 func parseFlags(args []string) (settings, error) {
-	s := settings{callers: defaultCallers, duration: defaultDuration, ttl: defaultTTL}
+	s := settings{duration: defaultDuration, ttl: defaultTTL}
 	var nodes *string // not parsed inside package flag: its errors quote the value, and with it a password
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -58,6 +63,8 @@ func parseFlags(args []string) (settings, error) {
 		}
 		return nil
 	})
+	checkLoad := loadFlags(flags, &s)
+	s.outputs.register(flags)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err
 	} else if err != nil {
@@ -69,6 +76,12 @@ func parseFlags(args []string) (settings, error) {
 			len(args)-flags.NArg()+1)
 	case nodes != nil && s.spawn > 0:
 		return s, errors.New("-nodes and -spawn exclude each other: give nodes or have them started")
+	}
+	if err := checkLoad(nodes != nil); err != nil {
+		return s, err
+	}
+	if s.callers == 0 {
+		s.callers = callersFor(s.rate)
 	}
 	if s.keys == 0 {
 		s.keys = s.callers
@@ -156,24 +169,28 @@ func usage() string {
 beside the round trip to each node.
 
 usage: bench [flags]              without -nodes and -spawn: 5 nodes embedded in this process
+       bench compare a.json b.json      two results of -json side by side
 
   -nodes url,url,…  your nodes: redis://user:password@host:port/db, or rediss:// for TLS
   -spawn N          start N redis-server processes for the time of the run (%d to %d)
   -c N              callers that acquire, renew and release over and over (default %d; %d to %d)
-  -keys N           distinct keys (default: one per caller; %d to %d). With fewer keys than
+%s  -keys N           distinct keys (default: one per caller; %d to %d). With fewer keys than
                     callers they contend, and refusals are counted as "held"
   -ttl D            life asked for each key (default %s; %s to %s)
   -d D              how long to measure, after a warm-up of %s or D (default %s; %s to %s)
   -json             print one JSON document instead of the table
+  -report F         write a page for people too: one HTML file with charts, for any browser
+  -hgrm P           write the percentiles of each operation to P-acquire.hgrm and so on, in
+                    milliseconds, for the plotters of HdrHistogram
   -h                print this
 
 examples:
   go run ./bench -spawn 5 -c 64
   go run ./bench -nodes redis://10.0.0.1:6379,redis://10.0.0.2:6379,redis://10.0.0.3:6379 -d 30s -json
 
-exit status: 0 measured; 1 no lock could be taken, or no nodes to measure; 2 wrong flags;
+exit status: 0 measured; 1 no lock could be taken, no nodes to measure, or a file not written; 2 wrong flags;
 130 interrupted: what was measured until then is printed, marked as partial.
-`, minSpawn, maxSpawn, defaultCallers, minCallers, maxCallers, minKeys, maxKeys,
+`, minSpawn, maxSpawn, defaultCallers, minCallers, maxCallers, loadUsage(), minKeys, maxKeys,
 		shortDuration(defaultTTL), shortDuration(minTTL), shortDuration(maxTTL),
 		shortDuration(settings{duration: maxDuration}.warmUp()),
 		shortDuration(defaultDuration), shortDuration(minDuration), shortDuration(maxDuration))

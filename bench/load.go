@@ -6,6 +6,7 @@ import (
 	"fmt"
 	randv2 "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -15,10 +16,13 @@ import (
 // Nobody who uses a lock asks again without any pause, and callers in lockstep would split the votes.
 const failurePause = 10 * time.Millisecond
 
-// load is a closed loop: every caller starts its next operation when the one before has ended.
+// load is a closed loop, where every caller starts its next operation when the one before has ended, or an
+// open one, where a schedule says when the next one starts.
 type load struct {
-	locker *redlock.Locker
-	ttl    time.Duration
+	locker   *redlock.Locker
+	ttl      time.Duration
+	schedule schedule     // of the open loop
+	next     atomic.Int64 // the first start that no caller has taken yet
 
 	start time.Time // of the warm-up
 	from  time.Time // cycles that start earlier are not recorded
@@ -41,8 +45,9 @@ func newLoad(locker *redlock.Locker, s settings) *load {
 		until:  start.Add(s.warmUp() + s.duration),
 		keys:   keys,
 	}
+	l.schedule = newSchedule(l.start, l.until, s.rate)
 	for range s.callers {
-		l.callers = append(l.callers, newRecorder())
+		l.callers = append(l.callers, newRecorder(s.duration))
 	}
 	return l
 }
@@ -60,12 +65,19 @@ func assignKeys(prefix string, keys, callers int) [][]string {
 
 // run returns when every caller has finished the cycle it was in when the time was over or ctx ended.
 func (l *load) run(ctx context.Context) {
+	caller := l.caller
+	if l.schedule.rate > 0 {
+		caller = l.openCaller
+	}
 	var group sync.WaitGroup
 	for i, r := range l.callers {
-		group.Go(func() { l.caller(ctx, r, l.keys[i]) })
+		group.Go(func() { caller(ctx, r, l.keys[i]) })
 	}
 	group.Wait()
 	l.ended = time.Now()
+	if l.schedule.rate > 0 {
+		l.skipRest(l.ended)
+	}
 }
 
 // caller measures one cycle at least, however slow the nodes and short the duration.
@@ -83,7 +95,8 @@ func (l *load) caller(ctx context.Context, r *recorder, keys []string) {
 	}
 }
 
-// cycle acquires, renews and releases once. It reports whether it got the lock.
+// cycle acquires, renews and releases once; the acquire and the whole count from start, which in an open loop
+// can be long past. It reports whether it got the lock.
 func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Time) bool {
 	recorded := !start.Before(l.from)
 	note := func(o operation, latency time.Duration, err error) {
@@ -94,6 +107,9 @@ func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Ti
 	lock, err := l.locker.TryAcquire(ctx, key, l.ttl)
 	acquired := time.Now()
 	note(acquire, acquired.Sub(start), err)
+	if recorded {
+		r.track.note(start.Sub(l.from), acquired.Sub(start), err != nil)
+	}
 	if err != nil {
 		return false
 	}
@@ -111,6 +127,9 @@ func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Ti
 }
 
 func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -121,11 +140,20 @@ func pause(ctx context.Context, d time.Duration) {
 
 // total merges what the callers recorded, after run.
 func (l *load) total() *recorder {
-	total := newRecorder()
+	total := newRecorder(l.until.Sub(l.from))
 	for _, r := range l.callers {
 		total.add(r)
 	}
 	return total
+}
+
+// timeline is the acquires by the time at which they were to begin; after run.
+func (l *load) timeline() []moment {
+	var tracks []*track
+	for _, r := range l.callers {
+		tracks = append(tracks, r.track)
+	}
+	return timeline(tracks, minTime(l.ended, l.until).Sub(l.from))
 }
 
 // locks counts the full cycles so far; it may be called while the load runs.

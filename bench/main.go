@@ -10,7 +10,9 @@
 //
 // With -json one document goes to standard output instead of the table; type result (result.go) describes it.
 //
-// Exit status: 0 measured, 1 no lock could be taken or the nodes could not be set up, 2 wrong flags,
+// bench compare a.json b.json prints two such documents side by side; -report and -hgrm leave files behind.
+//
+// Exit status: 0 measured, 1 no lock could be taken, no nodes could be set up or a file not be written, 2 wrong flags,
 // 130 interrupted (what was measured until then is printed and marked as partial). A second Ctrl-C ends
 // the command at once; spawned servers are stopped all the same.
 package main
@@ -67,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type command struct {
 	stdout, stderr io.Writer
 	nodes          atomic.Pointer[nodeSet] // set while there are nodes to stop
+	total          *recorder               // what all callers recorded, once measured
 }
 
 // abandon stops the nodes without waiting for the callers.
@@ -77,6 +80,9 @@ func (c *command) abandon() {
 }
 
 func (c *command) run(ctx context.Context, args []string) int {
+	if len(args) > 0 && args[0] == "compare" {
+		return c.compare(args[1:])
+	}
 	s, err := parseFlags(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -87,8 +93,13 @@ func (c *command) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	r, err := c.measure(ctx, s)
+	var missing []error
 	if err == nil {
 		err = c.print(s, r)
+		missing = s.outputs.write(r, c.total)
+	}
+	for _, m := range missing {
+		c.complain(m)
 	}
 	if err != nil {
 		c.complain(err)
@@ -100,6 +111,8 @@ func (c *command) run(ctx context.Context, args []string) int {
 	case r.locks() == 0:
 		c.complain(fmt.Errorf("no lock could be taken; %d of %d nodes answered pings, %d needed: %s",
 			r.answering(), len(r.Nodes), r.Quorum, r.firstFailure()))
+		return exitNothing
+	case len(missing) > 0:
 		return exitNothing
 	}
 	return exitMeasured
@@ -120,15 +133,27 @@ func (c *command) measure(ctx context.Context, s settings) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.needsPreciseTimers() {
+		stop, err := startMetronome(metronomeEvery)
+		c.complain(err) // the figures are worse, and no less true
+		if err == nil {
+			defer stop()
+		}
+	}
 	l := newLoad(locker, s)
 	probes := startProbes(nodes, l.from)
 	line := startProgress(c.stderr, l)
+	faults := startFaults(nodes, s.faults, l.from)
 	l.run(ctx)
 	partial := ctx.Err() != nil
+	spans := faults.stop() // before anything that needs the nodes to answer
 	line.stop()
 	probes.stop()
 	c.complain(locker.Close()) // what was measured stands
-	return newResult(s, nodes, l, probes.nodes, partial), nil
+	r := newResult(s, nodes, l, probes.nodes, partial)
+	r.Faults = spans
+	c.total = l.total()
+	return r, nil
 }
 
 func (c *command) print(s settings, r *result) error {

@@ -6,16 +6,16 @@ import (
 	"runtime/debug"
 
 	"github.com/alicebob/miniredis/v2"
-
-	"github.com/redlock-go/redlock/internal/redistest"
 )
 
 const embeddedCount = 5
 
 // nodeSet is what the load runs on: nodes that are given, spawned or embedded.
 type nodeSet struct {
-	kind string // "given", "spawned" or "embedded"
-	urls []string
+	kind    string // "given", "spawned" or "embedded"
+	urls    []string
+	spawned []*spawnedNode // of our own, in the order of urls; else none
+
 	stop func() error // takes down what was brought up; safe to call twice and from two goroutines
 }
 
@@ -24,21 +24,9 @@ func openNodes(s settings) (*nodeSet, error) {
 	case len(s.urls) > 0:
 		return &nodeSet{kind: "given", urls: s.urls, stop: func() error { return nil }}, nil
 	case s.spawn > 0:
-		return spawnNodes(s.spawn)
+		return spawnNodes(s)
 	}
 	return embedNodes(embeddedCount)
-}
-
-func spawnNodes(n int) (*nodeSet, error) {
-	servers, err := redistest.Start(n)
-	if err != nil {
-		return nil, fmt.Errorf("-spawn: %w", err)
-	}
-	return &nodeSet{
-		kind: "spawned",
-		urls: redistest.URLs(servers),
-		stop: func() error { return redistest.StopAll(servers) },
-	}, nil
 }
 
 func embedNodes(n int) (*nodeSet, error) {

@@ -34,12 +34,13 @@ const (
 	cancelled
 	held
 	noQuorum
+	notStarted
 	other
 	errorClasses
 )
 
 func (c errorClass) String() string {
-	return [...]string{"lost", "cancelled", "held", "no quorum", "other"}[c]
+	return [...]string{"lost", "cancelled", "held", "no quorum", "not started", "other"}[c]
 }
 
 // classify looks for the gravest class first: an error can be in several.
@@ -53,6 +54,8 @@ func classify(err error) errorClass {
 		return held
 	case errors.Is(err, redlock.ErrNoQuorum):
 		return noQuorum
+	case errors.Is(err, errNotStarted):
+		return notStarted
 	}
 	return other
 }
@@ -75,6 +78,8 @@ func record(h *hdrhistogram.Histogram, latency time.Duration) {
 type recorder struct {
 	successes [operations]*hdrhistogram.Histogram
 	failures  [operations][errorClasses]*failures
+	track     *track // acquires over time
+	starts    starts // of an open loop
 
 	locks atomic.Int64 // full cycles, warm-up included; read by the progress line meanwhile
 	_     [64]byte     // keeps the next caller's counter off this cache line
@@ -86,8 +91,9 @@ type failures struct {
 	example   string
 }
 
-func newRecorder() *recorder {
-	r := new(recorder)
+// newRecorder is for a run that measures for the given time.
+func newRecorder(duration time.Duration) *recorder {
+	r := &recorder{track: newTrack(duration)}
 	for o := range r.successes {
 		r.successes[o] = newHistogram()
 	}
@@ -107,7 +113,7 @@ func (r *recorder) note(o operation, latency time.Duration, err error) {
 	record((*f).latencies, latency)
 }
 
-// add merges another caller's figures into r; neither may be in use.
+// add merges another caller's figures, but for its track, into r; neither may be in use.
 func (r *recorder) add(from *recorder) {
 	for o := range from.successes {
 		r.successes[o].Merge(from.successes[o])
@@ -121,5 +127,6 @@ func (r *recorder) add(from *recorder) {
 			}
 		}
 	}
+	r.starts.add(from.starts)
 	r.locks.Add(from.locks.Load())
 }

@@ -26,7 +26,7 @@ func TestErrorsAreClassifiedByTheGravestClass(t *testing.T) {
 }
 
 func TestFailuresAreKeptApartFromSuccesses(t *testing.T) {
-	r := newRecorder()
+	r := newRecorder(time.Second)
 	r.note(acquire, time.Millisecond, nil)
 	r.note(acquire, time.Second, redlock.ErrHeld)
 	r.note(acquire, 2*time.Second, fmt.Errorf("later: %w", redlock.ErrHeld))
@@ -40,9 +40,9 @@ func TestFailuresAreKeptApartFromSuccesses(t *testing.T) {
 }
 
 func TestCallersAreMergedWithoutLoss(t *testing.T) {
-	total := newRecorder()
+	total := newRecorder(time.Second)
 	for i := range 3 {
-		r := newRecorder()
+		r := newRecorder(time.Second)
 		for n := range 100 {
 			r.note(acquire, time.Duration(100*i+n+1)*time.Microsecond, nil)
 		}

@@ -25,11 +25,14 @@ type result struct {
 	Floor       *floor      `json:"floor"`       // null where no quorum of nodes answered or no lock was taken
 	Timeline    []moment    `json:"timeline"`    // acquires by when they were to begin, from the end of the warm-up
 	Faults      []faultSpan `json:"faults"`      // what was done to spawned nodes meanwhile
+	Schedule    *starts     `json:"schedule"`    // null in a closed loop
 	Notes       []string    `json:"notes"`       // how to read the figures
 }
 
 type inputs struct {
 	Nodes      string  `json:"nodes"` // "embedded", "spawned" or "given"
+	Loop       string  `json:"loop"`  // "closed": callers start again when they are done; "open": on schedule
+	Rate       int     `json:"rate"`  // starts a second of the open loop, else 0
 	Callers    int     `json:"callers"`
 	Keys       int     `json:"keys"`
 	TTLMs      float64 `json:"ttl_ms"`
@@ -75,7 +78,7 @@ type opResult struct {
 // failed is one operation where it went wrong in one way.
 type failed struct {
 	Operation string `json:"operation"`
-	Class     string `json:"class"` // "held", "no quorum", "lost", "cancelled" or "other"
+	Class     string `json:"class"` // "held", "no quorum", "lost", "cancelled", "not started" or "other"
 	latencies
 	Example string `json:"example"` // the message of one of them
 }
@@ -114,7 +117,7 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 		Started: l.start.UTC().Truncate(time.Millisecond),
 		Partial: partial,
 		Inputs: inputs{
-			Nodes: nodes.kind, Callers: s.callers, Keys: s.keys,
+			Nodes: nodes.kind, Loop: s.loop(), Rate: s.rate, Callers: s.callers, Keys: s.keys,
 			TTLMs: millis(s.ttl), DurationMs: millis(s.duration), WarmUpMs: millis(s.warmUp()),
 		},
 		Environment: environment{
@@ -124,11 +127,15 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 		Quorum:     len(probed)/2 + 1,
 		MeasuredMs: millis(measured),
 		Failures:   []failed{}, // [] in JSON, not null
-		Timeline:   []moment{},
+		Timeline:   l.timeline(),
 		Faults:     []faultSpan{},
-		Notes:      notes(nodes.kind),
 	}
-	r.addOperations(l.total(), measured)
+	r.Notes = notes(r.Inputs)
+	total := l.total()
+	r.addOperations(total, measured)
+	if s.rate > 0 {
+		r.Schedule = &total.starts
+	}
 	for _, p := range probed {
 		r.Nodes = append(r.Nodes, node{
 			Node: p.addr, Version: p.version, Ping: latenciesOf(p.roundTrips), Failures: p.failures, Error: p.lastError,
@@ -138,13 +145,17 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 	return r
 }
 
-func notes(kind string) []string {
+func notes(in inputs) []string {
 	n := []string{
 		"closed loop: a stalled caller measures one slow operation, not the ones it held up",
 		"after an acquire that failed, a caller pauses for 0 to 10 ms",
-		"pings: one every 2 ms over a connection of its own to each node, while the load runs",
 	}
-	if kind == "embedded" {
+	if in.Loop == openLoop {
+		n = []string{"open loop: acquire and full cycle count from the instant that the schedule had for them, " +
+			"so that a stall shows in all that it held up; renew and release from their own start"}
+	}
+	n = append(n, "pings: one every 2 ms over a connection of its own to each node, while the load runs")
+	if in.Nodes == "embedded" {
 		n = append(n, "embedded nodes are slower than real servers, and share the CPU with the callers: "+
 			"-spawn 5 or -nodes shows what a quorum costs")
 	}

@@ -22,15 +22,15 @@ func sample() *result {
 	}
 	acquired := latencies{Count: 12345, P50: 450, P90: 900, P99: 1234, P999: 56789, Max: 1.2e6}
 	r := &result{
-		Tool: "redlock-bench", Format: 1, Quorum: 3, MeasuredMs: 3004.2, Nodes: nodes,
-		Inputs:      inputs{Nodes: "given", Callers: 16, Keys: 1, TTLMs: 10_000, DurationMs: 90_000, WarmUpMs: 300},
+		Tool: "redlock-bench", Format: 2, Quorum: 3, MeasuredMs: 3004.2, Nodes: nodes,
+		Inputs:      inputs{Nodes: "given", Loop: closedLoop, Callers: 16, Keys: 1, TTLMs: 10_000, DurationMs: 90_000, WarmUpMs: 300},
 		Environment: environment{Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 1, GOMAXPROCS: 1},
 		Failures: []failed{{
 			Operation: "acquire", Class: "held", latencies: latencies{Count: 3, P50: 5, P90: 5, P99: 5, P999: 5, Max: 5},
 			Example: "redlock: acquire \"k\": the key is held",
 		}},
-		Notes: notes("given"),
 	}
+	r.Notes = notes(r.Inputs)
 	for o := range operations {
 		r.Results = append(r.Results, opResult{Operation: o.String(), PerSecond: 4115, latencies: acquired})
 	}

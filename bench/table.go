@@ -19,6 +19,7 @@ func writeTable(w io.Writer, r *result) error {
 	writeFailures(&b, r)
 	writeNodes(&b, r)
 	writeFloor(&b, r)
+	writeAdvice(&b, r)
 	b.WriteByte('\n')
 	for _, note := range r.Notes {
 		b.WriteString(wrapped(note, "  ", lineWidth))

@@ -104,7 +104,7 @@ func TestNumbersAreGroupedAndOrdinal(t *testing.T) {
 func TestProgressLineTellsThePhase(t *testing.T) {
 	start := time.Now()
 	l := &load{start: start, from: start.Add(time.Second), until: start.Add(3 * time.Second)}
-	l.callers = []*recorder{newRecorder(), newRecorder()}
+	l.callers = []*recorder{newRecorder(time.Second), newRecorder(time.Second)}
 	l.callers[0].locks.Add(1000)
 	l.callers[1].locks.Add(234)
 	require.Equal(t, "warming up: 1,234 locks", progressLine(l, start))

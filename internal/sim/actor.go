@@ -49,21 +49,32 @@ func (a *actor) once() {
 	l, name := a.current, fmt.Sprintf("%s-%d.%d", a.name(), a.id, a.counter)
 	a.locker.mu.Unlock()
 	a.counter++
-	key := fmt.Sprintf("key%d", a.rng.IntN(a.plan.keys))
 	ttl := a.drawTTL()
-	o := a.check.asks(name, key)
+	o := a.check.asks(name, a.drawKeys()...)
 	lock := a.acquire(l, o, ttl)
 	a.check.gets(o, lock)
 	if lock == nil {
 		return
 	}
-	a.log.add(name, "holds %s for %v, on %d nodes", key, lock.Validity(), lock.Nodes())
+	a.log.add(name, "holds %v for %v, on %d nodes, fence %d", o.keys, lock.Validity(), lock.Nodes(), lock.Fence())
 	a.calls.watchers.Go(func() {
 		<-lock.Done()
 		a.log.add(name, "done: %v", lock.Err())
 	})
 	a.hold(o, ttl)
 	a.part(o, ttl)
+}
+
+// drawKeys draws one key or two, in any order.
+func (a *actor) drawKeys() (keys []string) {
+	n := 1
+	if a.plan.pairs > 0 && chance(a.rng, a.plan.pairs) {
+		n = 2
+	}
+	for _, i := range a.rng.Perm(a.plan.keys)[:n] {
+		keys = append(keys, fmt.Sprintf("key%d", i))
+	}
+	return keys
 }
 
 func (a *actor) drawTTL() time.Duration {
@@ -85,9 +96,9 @@ func (a *actor) acquire(l *redlock.Locker, o *operation, ttl time.Duration) (loc
 	timeout := a.roundTimeout(ttl)
 	ctx, cancel, ends := a.context(choose(a.rng, 4*timeout, max(ttl, timeout)))
 	defer cancel()
-	what, call, bound := "try", l.TryAcquire, timeout
+	what, call, bound := "try", l.TryAcquireAll, a.attempt(timeout)
 	if chance(a.rng, 0.7) {
-		what, call = "acquire", l.Acquire
+		what, call = "acquire", l.AcquireAll
 		a.accident(o.name, ttl)
 		if chance(a.rng, 0.7) {
 			wait := a.patience(ttl)
@@ -99,9 +110,9 @@ func (a *actor) acquire(l *redlock.Locker, o *operation, ttl time.Duration) (loc
 			bound = defaultWait + 2*timeout
 		}
 	}
-	a.log.add(o.name, "asks for %s: %s, ttl %v, ctx ends after %v", o.key, what, ttl, ends)
+	a.log.add(o.name, "asks for %v: %s, ttl %v, ctx ends after %v", o.keys, what, ttl, ends)
 	var err error
-	a.calls.bounded(o.name, what, min(bound, ends), func() { lock, err = call(ctx, o.key, ttl, options...) })
+	a.calls.bounded(o.name, what, min(bound, ends), func() { lock, err = call(ctx, o.keys, ttl, options...) })
 	if err != nil {
 		a.log.add(o.name, "gets nothing: %v", err)
 	}
@@ -134,6 +145,14 @@ const defaultWait = 750 * time.Millisecond
 
 // roundTimeout is how long one round over the nodes may take.
 func (a *actor) roundTimeout(ttl time.Duration) time.Duration { return min(a.plan.timeout(), ttl/4) }
+
+// attempt is how long an attempt may take that asks all nodes at once: with fences there may be two rounds.
+func (a *actor) attempt(round time.Duration) time.Duration {
+	if a.plan.fenced {
+		return 2 * round
+	}
+	return round
+}
 
 const forever = 1000 * time.Hour
 

@@ -20,6 +20,7 @@ const (
 	KeysEnd      Rule = "KeysEnd"      // no key outlives its undo or release by more than plan.settling
 	CallsReturn  Rule = "CallsReturn"  // every call comes back within its documented bound
 	RenewalHolds Rule = "RenewalHolds" // a renewal succeeds only if a quorum still held the token
+	FencesGrow   Rule = "FencesGrow"   // a grant's fence is above those of locks that were given before it began
 	WaitersLeave Rule = "WaitersLeave" // a minute after the end no node has a waiting list
 	KeyIsTaken   Rule = "KeyIsTaken"   // a free key that somebody waits for is taken within finale.limit, in fair weather
 	WakingWorks  Rule = "WakingWorks"  // … as a rule within finale.usual
@@ -34,30 +35,7 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Rule, v.Text) }
 
-// operation is one acquire and what becomes of its lock. Its name is the owner in every
-// token that it sends.
-type operation struct {
-	name     string
-	key      string
-	lock     *redlock.Lock // nil until granted
-	returned bool          // the acquire has come back
-	released time.Time     // when Release was called
-	orphaned bool          // its locker was closed: nobody pays what it owes
-
-	// The actor's own.
-	renewed bool // automatically
-	limited bool // by MaxHold
-}
-
-// ended reports whether token must vanish from the nodes: it belongs to a lost attempt, or
-// its lock was released.
-func (o *operation) ended(token string) bool {
-	return o.returned && (!o.granted(token) || !o.released.IsZero())
-}
-
-func (o *operation) granted(token string) bool { return o.lock != nil && o.lock.Token() == token }
-
-// holding is a node's having executed a command that met the token and left it there.
+// holding is a node's having executed a command that met the token under every key and left it there.
 type holding struct {
 	node int
 	at   time.Time
@@ -66,9 +44,9 @@ type holding struct {
 // checker holds the rules against what happens, in true time. It sees what the lockers'
 // callers see and what the nodes execute, and knows nothing of the library's insides.
 type checker struct {
-	log     *eventLog
-	quorum  int
-	timeout time.Duration // of nodes
+	log    *eventLog
+	plan   plan
+	quorum int
 
 	mu         sync.Mutex
 	operations map[string]*operation
@@ -79,13 +57,14 @@ type checker struct {
 	tokens     map[string]int          // by owner: how many have turned up
 	aliases    map[string]string       // by token
 	excused    map[string]bool         // node and token that was stored too late to be undone
-	hands      *handOvers              // of the key that lockers wait for in the finale
+	fences     *fences
+	hands      *handOvers // of the key that lockers wait for in the finale
 	violations []Violation
 }
 
 func newChecker(p plan, log *eventLog) *checker {
 	return &checker{
-		log: log, quorum: p.nodes/2 + 1, timeout: p.timeout(),
+		log: log, plan: p, quorum: p.nodes/2 + 1, fences: newFences(),
 		operations: make(map[string]*operation), holders: make(map[string][]*operation),
 		tokens: make(map[string]int), aliases: make(map[string]string),
 		stored: make(map[string]int), early: make(map[string]string),
@@ -107,10 +86,10 @@ func (c *checker) failed() bool {
 }
 
 // asks notes that an acquire begins.
-func (c *checker) asks(name, key string) *operation {
+func (c *checker) asks(name string, keys ...string) *operation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := &operation{name: name, key: key}
+	o := &operation{name: name, keys: keys}
 	c.operations[name] = o
 	return o
 }
@@ -124,32 +103,41 @@ func (c *checker) gets(o *operation, lock *redlock.Lock) {
 	if lock == nil {
 		return
 	}
+	c.alone(o)
+	for _, key := range o.keys {
+		c.holders[key] = append(c.holders[key], o)
+	}
+	c.numbers(o)
+}
+
+// alone checks that nobody else holds a key of o; c.mu is held. Without the restart guard that is not promised.
+func (c *checker) alone(o *operation) {
+	if c.plan.unguarded {
+		return
+	}
 	for _, h := range c.others(o) {
-		if left := h.lock.Validity(); left > 0 {
-			c.violate(OneHolder, "%s was granted %q while %s had it, for %v more", o.name, o.key, h.name, left)
+		if left := h.validity(); left > 0 {
+			c.violate(OneHolder, "%s was granted %q while %s had %q, for %v more", o.name, o.keys, h.name, h.keys, left)
 		} else {
-			c.violate(LossIsTold, "%s was granted %q, and %s was not told that it is over", o.name, o.key, h.name)
+			c.violate(LossIsTold, "%s was granted %q, and %s was not told that %q is over", o.name, o.keys, h.name, h.keys)
 		}
 	}
-	if early, ok := c.early[lock.Token()]; ok {
-		c.violate(LossIsTold, "a quorum of nodes had granted %q to %s, which got it later, when %s", o.key, o.name, early)
+	if early, ok := c.early[o.lock.Token()]; ok {
+		c.violate(LossIsTold, "a quorum of nodes had granted %q to %s, which got it later, when %s", o.keys, o.name, early)
 	}
-	c.holders[o.key] = append(c.holders[o.key], o)
 }
 
-// others returns the holders of o's key that have not been released or told of a loss.
-func (c *checker) others(o *operation) []*operation {
-	c.holders[o.key] = slices.DeleteFunc(c.holders[o.key], func(h *operation) bool { return !h.released.IsZero() || isDone(h.lock) })
-	return c.holders[o.key]
-}
-
-func isDone(lock *redlock.Lock) bool {
-	select {
-	case <-lock.Done():
-		return true
-	default:
-		return false
+// others returns the holders of o's keys that have not been released or told of a loss.
+func (c *checker) others(o *operation) (all []*operation) {
+	for _, key := range o.keys {
+		c.holders[key] = slices.DeleteFunc(c.holders[key], (*operation).isOver)
+		for _, h := range c.holders[key] {
+			if !slices.Contains(all, h) {
+				all = append(all, h)
+			}
+		}
 	}
+	return all
 }
 
 // releases notes that Release is about to be called.
@@ -159,10 +147,11 @@ func (c *checker) releases(o *operation) {
 	if o.released.IsZero() {
 		o.released = time.Now()
 	}
+	c.constant(o)
 }
 
 // renews checks a renewal that succeeded and was asked for at begin: a quorum of nodes must
-// have had the token when the renewal came.
+// have had the token, under every key, when the renewal came.
 func (c *checker) renews(o *operation, begin time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,6 +164,7 @@ func (c *checker) renews(o *operation, begin time.Time) {
 	if len(nodes) < c.quorum {
 		c.violate(RenewalHolds, "%s, on %d of %d", o.name, len(nodes), c.quorum)
 	}
+	c.constant(o)
 }
 
 // closes notes that the locker named owner was closed.
@@ -205,13 +195,21 @@ func (c *checker) executed(e execution) {
 		}
 	}
 	for i, token := range e.after {
-		o := c.operations[owner(token)]
-		switch {
-		case o == nil:
-		case token == e.before[i]:
-			c.holdings[token] = append(c.holdings[token], holding{e.node.id, time.Now()})
-		default:
-			c.excused[excuse(e.node.id, token)] = e.late && c.tooLate(o, token)
+		if o := c.operations[owner(token)]; o != nil && slices.Index(e.after, token) == i {
+			c.meets(e, o, token)
+		}
+	}
+	c.fences.executed(e)
+}
+
+// meets notes that a node has a token, under some or all keys of its operation, after a command; c.mu is held.
+func (c *checker) meets(e execution, o *operation, token string) {
+	switch all := len(o.keys); {
+	case has(e.before, token) == all:
+		c.holdings[token] = append(c.holdings[token], holding{e.node.id, time.Now()})
+	case has(e.before, token) < has(e.after, token):
+		c.excused[excuse(e.node.id, token)] = e.late && c.tooLate(o, token)
+		if has(e.after, token) == all {
 			c.grants(o, token)
 		}
 	}
@@ -220,7 +218,7 @@ func (c *checker) executed(e execution) {
 // tooLate reports whether what stored a token, and was under way for more than two node
 // timeouts, came when the release that should follow it had been sent and repeated.
 func (c *checker) tooLate(o *operation, token string) bool {
-	return !o.granted(token) || !o.released.IsZero() && time.Since(o.released) > c.timeout
+	return !o.granted(token) || !o.released.IsZero() && time.Since(o.released) > c.plan.timeout()
 }
 
 // grants notes that a node has stored a token. If that makes a quorum, nobody else may be
@@ -231,7 +229,7 @@ func (c *checker) grants(o *operation, token string) {
 		return
 	}
 	for _, h := range c.others(o) {
-		c.early[token] = fmt.Sprintf("%s was valid for %v more", h.name, h.lock.Validity())
+		c.early[token] = fmt.Sprintf("%s was valid for %v more", h.name, h.validity())
 	}
 }
 

@@ -106,6 +106,41 @@ var controls = []control{
 		"ln.entered = e.answer.since",
 		"ln.entered = 0",
 	}}},
+	{name: "numbers are not raised", rule: FencesGrow, mutations: []mutation{{
+		"fence.go",
+		"return stored >= k.quorum",
+		"return true",
+	}}},
+	{name: "some number instead of the largest", rule: FencesGrow, mutations: []mutation{{
+		"fence.go",
+		"case s.fence > largest:",
+		"case largest == 0:",
+	}}},
+	{name: "the proposal instead of a larger number", rule: FencesGrow, mutations: []mutation{{
+		"scripts.lua",
+		"or '') or 0) + 1)",
+		"or '') or 0) * 0)",
+	}}},
+	{name: "numbers are not stored", rule: FencesGrow, mutations: []mutation{{
+		"scripts.lua",
+		"	for i = n + 1, #KEYS do\n		redis.call('SET', KEYS[i], string",
+		"	for i = n + 1, n do\n		redis.call('SET', KEYS[i], string",
+	}}},
+	{name: "only the first of several keys is fenced", rule: FencesGrow, mutations: []mutation{{
+		"scripts.lua",
+		"	for i = n + 1, #KEYS do\n		redis.call('SET', KEYS[i], string",
+		"	for i = n + 1, n + 1 do\n		redis.call('SET', KEYS[i], string",
+	}}},
+	{name: "several keys are taken where some are free", rule: OneHolder, mutations: []mutation{{
+		"scripts.lua",
+		"for i = n, 1, -1 do",
+		"for i = 1, 1 do",
+	}}},
+	{name: "renewals pass over keys that are missing", rule: RenewalHolds, mutations: []mutation{{
+		"scripts.lua",
+		"if missing then\n	return {2}",
+		"if missing and not left then\n	return {2}",
+	}}},
 	{name: "amnesia without a guard", rule: OneHolder, environment: []string{envAmnesia + "=1", envGuard + "=0"}},
 }
 

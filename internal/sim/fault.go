@@ -28,6 +28,9 @@ func (w *weather) run() {
 	if w.plan.calm == 0 {
 		return
 	}
+	if w.plan.patchy {
+		w.patch()
+	}
 	for {
 		w.mu.Lock()
 		calm := between(w.rng, w.plan.calm/8, w.plan.calm*4)
@@ -36,6 +39,16 @@ func (w *weather) run() {
 		time.Sleep(calm)
 		if !w.bring(f, lasts) {
 			return
+		}
+	}
+}
+
+// patch cuts every client off from a minority of the nodes, until the weather clears up.
+func (w *weather) patch() {
+	for c := range w.plan.lockers {
+		for i := range (w.plan.nodes - 1) / 2 {
+			node := (c + i) % w.plan.nodes
+			w.bring(w.cutOff(fmt.Sprintf("client %d from node %d", c, node), c, node, true, true), forever)
 		}
 	}
 }
@@ -97,6 +110,10 @@ func (w *weather) clearUp() {
 // draw picks a fault and its victim.
 func (w *weather) draw() *fault {
 	node, client := w.victim(), w.rng.IntN(w.plan.lockers)
+	if w.plan.unguarded && chance(w.rng, 0.2) {
+		key := fmt.Sprintf("key%d", w.rng.IntN(w.plan.keys))
+		return &fault{text: fmt.Sprintf("node %d evicts %s", node, key), begin: func() { w.nodes[node].evict(key) }}
+	}
 	switch w.rng.IntN(10) {
 	case 0, 1:
 		return w.hang(node)
@@ -154,7 +171,12 @@ func (w *weather) crash(i int, silent, memory bool) *fault {
 		text += ", loses its data,"
 	}
 	n := w.nodes[i]
-	return &fault{text, func() { n.crash(silent) }, func() { n.restart(memory) }}
+	return &fault{text, func() { n.crash(silent) }, func() {
+		n.restart(memory)
+		if !memory {
+			w.check.forgets(i)
+		}
+	}}
 }
 
 const anyone = -1

@@ -7,7 +7,7 @@ import "github.com/redlock-go/redlock"
 func guardOptions(p plan, s Settings) []redlock.Option {
 	mode := redlock.GuardAuto
 	switch {
-	case !s.Guard:
+	case !s.Guard, p.unguarded:
 		mode = redlock.GuardOff
 	case p.strict:
 		mode = redlock.GuardStrict

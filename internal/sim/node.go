@@ -13,7 +13,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
-	lua "github.com/yuin/gopher-lua"
 )
 
 var errSilent = errors.New("no answer")
@@ -42,28 +41,14 @@ type node struct {
 
 	subscribers map[string][]*session // by channel
 	published   []wakeUp              // by the command that is executed
-	executing   []string              // the lock keys of that command
-	told        map[string]int64      // by such a key: the last answer to TIME, in µs
+	executing   string                // the waiting list that this command enters
+	told        map[string]int64      // by list: the last answer to TIME, in µs
 }
 
 type parcel struct {
 	session *session
 	data    []byte // nil: the client has closed the connection
 	late    bool
-}
-
-// execution is one command that a node ran.
-type execution struct {
-	node   *node
-	client int
-	args   []string
-	reply  any
-	late   bool // the network had kept the command for long
-	wakes  []wakeUp
-
-	// The lock keys of the command, the tokens it has for them, and what the node stored
-	// under them before and after, "" for nothing.
-	keys, tokens, before, after []string
 }
 
 func newNode(id int, log *eventLog, clock nodeClock, age time.Duration) *node {
@@ -85,7 +70,7 @@ func newNode(id int, log *eventLog, clock nodeClock, age time.Duration) *node {
 }
 
 func (n *node) forgetScripts() {
-	n.scripts = scripts{loaded: make(map[string]*lua.FunctionProto), call: n.direct}
+	n.scripts = scripts{loaded: make(map[string]script), call: n.direct}
 }
 
 func (n *node) accept(c *conn) (*session, error) {
@@ -146,34 +131,13 @@ func (n *node) process(p parcel) {
 
 func (n *node) execute(s *session, args []string, late bool) execution {
 	n.data.SetTime(n.clock.now())
-	e := execution{node: n, client: s.conn.client, args: args, late: late}
-	e.keys, e.tokens = locksOf(args)
+	e := execution{node: n, client: s.conn.client, args: args, late: late, locks: n.scripts.locksOf(args)}
 	e.before = n.stored(e.keys)
-	n.published, n.executing = nil, e.keys
+	n.published, n.executing = nil, e.list
 	e.reply = n.run(s, args)
 	e.wakes = n.published
-	e.after = n.stored(e.keys)
+	e.after, e.numbers = n.stored(e.keys), n.numbers(e.fences)
 	return e
-}
-
-// locksOf returns the keys and tokens of a command that can set or delete locks.
-func locksOf(args []string) (keys, tokens []string) {
-	switch {
-	case strings.EqualFold(args[0], "set"):
-		return args[1:2], args[2:3]
-	case strings.EqualFold(args[0], "evalsha"):
-		n, _ := strconv.Atoi(args[2])
-		return args[3 : 3+n], args[3+n : 3+2*n]
-	}
-	return nil, nil
-}
-
-func (n *node) stored(keys []string) []string {
-	values := make([]string, len(keys))
-	for i, key := range keys {
-		values[i], _ = n.data.Get(key)
-	}
-	return values
 }
 
 func (n *node) run(s *session, args []string) any {
@@ -202,10 +166,10 @@ func (n *node) direct(args []string) any {
 	switch strings.ToUpper(args[0]) {
 	case "PUBLISH":
 		return n.publish(args[1], args[2])
-	case "TIME": // never the same twice for a key: a random number would decide who is the first of its list
-		key := n.executing[0]
-		n.told[key] = max(n.told[key]+1, n.clock.now().UnixMicro())
-		return []any{strconv.FormatInt(n.told[key]/1e6, 10), strconv.FormatInt(n.told[key]%1e6, 10)}
+	case "TIME": // never the same twice for a list: a random number would decide who is the first in it
+		told := max(n.told[n.executing]+1, n.clock.now().UnixMicro())
+		n.told[n.executing] = told
+		return []any{strconv.FormatInt(told/1e6, 10), strconv.FormatInt(told%1e6, 10)}
 	}
 	n.innerOut.Reset()
 	n.data.Server().Dispatch(n.inner, args)

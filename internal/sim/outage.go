@@ -67,6 +67,13 @@ func (n *node) flushScripts() {
 	n.forgetScripts()
 }
 
+// evict drops a key, as a server does that is short of memory, or an operator. The restart guard cannot see it.
+func (n *node) evict(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.data.Del(key)
+}
+
 // breakConnections is a firewall that forgets, or CLIENT KILL.
 func (n *node) breakConnections() {
 	n.mu.Lock()

@@ -49,6 +49,13 @@ type plan struct {
 	jitter      time.Duration
 	odds        odds
 	calm        time.Duration // mean time between faults; 0: there are none
+
+	pairs     float64         // the chance of an acquire to be for two keys
+	fenced    bool            // all lockers use fences
+	skews     []time.Duration // then: how much the lockers' wall clocks are ahead, up to a second
+	unguarded bool            // then: GuardOff, so locks may overlap, and …
+	forgetful int             // … so many nodes may lose their data in a restart
+	patchy    bool            // each locker is cut off from a minority of the nodes
 }
 
 const defaultNodeTimeout = 200 * time.Millisecond
@@ -98,12 +105,15 @@ func (p plan) longest() time.Duration {
 // all of them losing their data within the largest ttl, GuardStrict is. So with GuardAuto no
 // node forgets where all are young, and node 0 stays old.
 func (p plan) forgets(node int, s Settings) bool {
+	if p.unguarded {
+		return s.Amnesia && node >= p.nodes-p.forgetful
+	}
 	return s.Amnesia && (p.strict || !p.young && node > 0)
 }
 
 // restarts reports whether a node may restart at all.
 func (p plan) restarts(node int, s Settings) bool {
-	return !s.Amnesia || p.strict || p.young || node > 0
+	return !s.Amnesia || p.strict || p.young || p.unguarded || node > 0
 }
 
 // stream returns random numbers that depend on the seed and the name alone: what one part
@@ -175,7 +185,42 @@ func newPlan(seed uint64) plan {
 		p.speller = rng.IntN(p.lockers)
 	}
 	p.strict = !p.young && chance(rng, 0.4) // a young one would grant nothing for most of a run
+	p.number(stream(seed, "fences"))
+	p.pair(stream(seed, "pairs"))
 	return p
+}
+
+// number makes it a run with fences, perhaps. Without the guard the lock itself can break, so that
+// there is more for fences to do; their numbers are kept while a minority forgets.
+func (p *plan) number(rng *rand.Rand) {
+	if p.fenced = chance(rng, 0.4); !p.fenced {
+		return
+	}
+	for range p.lockers {
+		p.skews = append(p.skews, choose[time.Duration](rng, 0, 1, 1)*time.Duration(rng.Int64N(int64(time.Second))))
+	}
+	if p.unguarded = chance(rng, 0.5); p.unguarded {
+		p.strict, p.forgetful = false, choose(rng, (p.nodes-1)/2, p.nodes)
+	}
+	if chance(rng, 0.6) {
+		p.patch(rng)
+	}
+}
+
+// patch cuts each locker off from a minority of its own, so that grants come from bare quorums which differ,
+// and so soon after each other that the clocks do not make up for it.
+func (p *plan) patch(rng *rand.Rand) {
+	p.patchy, p.young, p.keys, p.actors, p.longTTL = true, false, 1, 1, 0
+	p.operations, p.renewals, p.overstay, p.stay = 100/p.lockers, 1, 0.1, 0
+	p.ttl = max(between(rng, 120*time.Millisecond, 600*time.Millisecond), 3*p.nodeTimeout)
+	p.calm = 8 * p.ttl
+}
+
+// pair makes it a run in which some ask for two keys, perhaps.
+func (p *plan) pair(rng *rand.Rand) {
+	if chance(rng, 0.3) {
+		p.pairs, p.keys = choose(rng, 0.2, 0.6), max(2, p.keys)
+	}
 }
 
 // brood makes it a run in which little goes wrong but that messages come late, and everybody

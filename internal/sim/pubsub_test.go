@@ -55,16 +55,3 @@ func TestOnlyABrokenConnectionEndsASubscription(t *testing.T) {
 		require.Zero(b, b.publish("a"))
 	})
 }
-
-func TestLocksAreReadByPosition(t *testing.T) {
-	for _, c := range []struct{ args, keys, tokens []string }{
-		{[]string{"set", "k", "t", "nx", "px", "10"}, []string{"k"}, []string{"t"}},
-		{[]string{"evalsha", "enter", "1", "k", "t", "10", "{k}:waiters", "redlock/x", "", "30000"}, []string{"k"}, []string{"t"}},
-		{[]string{"evalsha", "release", "2", "k", "l", "t", "redlock/x", "{l}:waiters", "redlock/x"}, []string{"k", "l"}, []string{"t", "redlock/x"}},
-		{[]string{"subscribe", "redlock/x"}, nil, nil},
-	} {
-		keys, tokens := locksOf(c.args)
-		require.Equal(t, c.keys, keys)
-		require.Equal(t, c.tokens, tokens)
-	}
-}

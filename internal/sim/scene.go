@@ -78,15 +78,15 @@ func (s *scene) waits(l *locker, times int, hold time.Duration, forgets bool) (g
 }
 
 func (s *scene) get(ctx context.Context, l *locker, o *operation, options ...redlock.AcquireOption) bool {
-	s.log.add(o.name, "waits for %s", o.key)
-	lock, err := l.current.Acquire(ctx, o.key, s.ttl, append(options, redlock.Owner(o.name))...)
+	s.log.add(o.name, "waits for %s", s.hands.key)
+	lock, err := l.current.Acquire(ctx, s.hands.key, s.ttl, append(options, redlock.Owner(o.name))...)
 	s.check.gets(o, lock)
 	if err != nil {
 		s.log.add(o.name, "gets nothing: %v", err)
 		return false
 	}
 	s.hands.takes(o, l.id)
-	s.log.add(o.name, "holds %s, on %d nodes", o.key, lock.Nodes())
+	s.log.add(o.name, "holds %s, on %d nodes, fence %d", s.hands.key, lock.Nodes(), lock.Fence())
 	return true
 }
 

@@ -15,8 +15,14 @@ import (
 // node's data. miniredis could do that too, but sets up an interpreter for every call, which
 // takes more time than all the rest of a run.
 type scripts struct {
-	loaded map[string]*lua.FunctionProto // by SHA-1
-	call   func(args []string) any       // runs one command, returns its reply
+	loaded map[string]script       // by SHA-1
+	call   func(args []string) any // runs one command, returns its reply
+}
+
+type script struct {
+	proto   *lua.FunctionProto
+	deletes bool // locks
+	enters  bool // waiting lists
 }
 
 // interpreter is a Lua state that many nodes use one after the other.
@@ -81,13 +87,13 @@ func (s *scripts) load(text string) any {
 	}
 	sum := sha1.Sum([]byte(text))
 	sha := hex.EncodeToString(sum[:])
-	s.loaded[sha] = proto.(*lua.FunctionProto)
+	s.loaded[sha] = script{proto.(*lua.FunctionProto), strings.Contains(text, "'DEL'"), strings.Contains(text, "'ZADD'")}
 	return sha
 }
 
 // evalsha is EVALSHA with args = sha, number of keys, keys, other arguments.
 func (s *scripts) evalsha(args []string) any {
-	proto, ok := s.loaded[args[0]]
+	script, ok := s.loaded[args[0]]
 	if !ok {
 		return failure("NOSCRIPT No matching script. Please use EVAL.")
 	}
@@ -102,7 +108,7 @@ func (s *scripts) evalsha(args []string) any {
 	defer l.SetTop(0)
 	l.SetGlobal("KEYS", table(l, args[2:2+keys]))
 	l.SetGlobal("ARGV", table(l, args[2+keys:]))
-	l.Push(l.NewFunctionFromProto(proto))
+	l.Push(l.NewFunctionFromProto(script.proto))
 	if err := l.PCall(0, 1, nil); err != nil {
 		return failure("ERR " + strings.ReplaceAll(err.Error(), "\n", " "))
 	}

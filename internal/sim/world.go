@@ -65,7 +65,7 @@ func (w *world) executed(e execution) {
 		token := w.check.alias(e.tokens[i])
 		before, after := w.check.alias(e.before[i]), w.check.alias(e.after[i])
 		reply := e.reply
-		if list, ok := reply.([]any); ok && len(e.keys) > 1 && len(list) == len(e.keys) {
+		if list, ok := reply.([]any); ok && e.apart && len(e.keys) > 1 {
 			reply = list[i]
 		}
 		w.log.add(e.node.name, "%s %s %s: %v; %s → %s", e.args[0], key, token, reply, before, after)
@@ -122,6 +122,7 @@ func (l *locker) open() {
 		options = append(options, redlock.WithBackoff(l.plan.backoffBase, l.plan.backoffMax))
 	}
 	options = append(options, guardOptions(l.plan, l.settings)...)
+	options = append(options, fenceOptions(l.plan, l.id)...)
 	current, err := redlock.New(l.clients, options...)
 	if err != nil {
 		panic(err)

@@ -5,6 +5,7 @@ package jitter
 
 import (
 	"hash/fnv"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,13 @@ func Float64For(name string) float64 {
 // to do at the current instant: it lets them do all of it, and the workers of several nodes go on
 // one after the other.
 func Yield(yield func(), node int) { time.Sleep(time.Duration(1 + node)) }
+
+// Skew is how much the wall clock of a locker is ahead: what stands behind an @ in its owner's name.
+func Skew(owner string) time.Duration {
+	_, skew, _ := strings.Cut(owner, "@")
+	d, _ := time.ParseDuration(skew)
+	return d
+}
 
 // mix is the finalizer of SplitMix64: neighbouring instants give unrelated numbers.
 func mix(x uint64) uint64 {
