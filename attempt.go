@@ -90,6 +90,10 @@ func (k *Lock) decide(ctx context.Context, r *round, q request, start instant) *
 	}
 	if r.verdict == won && k.unfenced() {
 		r = k.raiseFence(q, start)
+		if k.panel.life.Err() != nil { // Close must not wait so long
+			r.giveUp(ErrClosed)
+			return r
+		}
 		r.launch()
 		r.await(ctx, timeout)
 	}

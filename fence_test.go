@@ -109,6 +109,24 @@ func TestAFenceThatCannotBeRaisedIsNoLock(t *testing.T) {
 	})
 }
 
+func TestCloseEndsAnAcquireThatWouldRaiseItsFence(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		l := w.open(WithFencing())
+		for i, f := range w.nodes {
+			f.setNumber(t, "orders", ahead(time.Duration(i+1)*time.Hour))
+			f.slow(150 * time.Millisecond)
+		}
+		acquiring := underWay(func() error { _, err := l.TryAcquire(t.Context(), "orders", time.Minute); return err })
+		time.Sleep(10 * time.Millisecond)
+		closed := underWay(l.Close)
+		err := <-acquiring
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, <-closed)
+		w.keyless("orders")
+	})
+}
+
 func TestFencesGrowWhileAMinorityForgets(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		fast, slow := w.open(WithFencing(), WithRestartGuard(GuardOff)), w.open(WithFencing(), WithRestartGuard(GuardOff))

@@ -95,14 +95,6 @@ func TestRealServersFencesGrowWhileTwoOfFiveForgetAgainAndAgain(t *testing.T) {
 	requireGrowing(t, grants)
 }
 
-func settle(t *testing.T, l *redlock.Locker) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		k, err := l.TryAcquire(t.Context(), "settled", 2*time.Second)
-		return err == nil && k.Release(t.Context()) == nil
-	}, 10*time.Second, 50*time.Millisecond)
-}
-
 func TestRealServersPairsOfKeysNeverDeadlockOrOverlap(t *testing.T) {
 	t.Parallel()
 	servers := redistest.ForTest(t, 5)

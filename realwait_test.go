@@ -26,11 +26,16 @@ func settled(t *testing.T, servers []*redistest.Server, n int, opts ...redlock.O
 	for range n {
 		lockers = append(lockers, openURLs(t, redistest.URLs(servers), opts...))
 	}
+	settle(t, lockers[0])
+	return lockers
+}
+
+func settle(t *testing.T, l *redlock.Locker) {
+	t.Helper()
 	require.Eventually(t, func() bool {
-		k, err := lockers[0].TryAcquire(t.Context(), "settled", 2*time.Second)
+		k, err := l.TryAcquire(t.Context(), "settled", 2*time.Second)
 		return err == nil && k.Release(t.Context()) == nil
 	}, 10*time.Second, 50*time.Millisecond)
-	return lockers
 }
 
 // listening waits until n subscribers wait for wake-ups on the servers.
