@@ -38,8 +38,12 @@ type settings struct {
 	outputs  outputs
 
 	rate   int             // starts a second of an open loop; 0: a closed one
+	wait   time.Duration   // of an acquire of the open loop or a contending one; 0: one attempt
 	faults []fault         // of spawned nodes
 	rtts   []time.Duration // of spawned nodes, through proxies
+
+	contend bool // callers wait for keys that they share
+	lockers int  // that contending callers are dealt out to; 0: one
 }
 
 // warmUp is the time before the measured one. It lets connections open and scripts load.
@@ -81,9 +85,12 @@ func parseFlags(args []string) (settings, error) {
 		return s, err
 	}
 	if s.callers == 0 {
-		s.callers = callersFor(s.rate)
+		s.callers = s.defaultCallers()
 	}
-	if s.keys == 0 {
+	switch {
+	case s.keys == 0 && s.contend:
+		s.keys = 1
+	case s.keys == 0:
 		s.keys = s.callers
 	}
 	if nodes != nil {
@@ -168,8 +175,8 @@ func usage() string {
 	return fmt.Sprintf(`bench measures what a lock on a quorum of Redis nodes costs: acquire, renew and release,
 beside the round trip to each node.
 
-usage: bench [flags]              without -nodes and -spawn: 5 nodes embedded in this process
-       bench compare a.json b.json      two results of -json side by side
+usage: bench [flags]                  without -nodes and -spawn: 5 nodes embedded in this process
+       bench compare a.json b.json     two results of -json side by side
 
   -nodes url,url,…  your nodes: redis://user:password@host:port/db, or rediss:// for TLS
   -spawn N          start N redis-server processes for the time of the run (%d to %d)
@@ -188,8 +195,8 @@ examples:
   go run ./bench -spawn 5 -c 64
   go run ./bench -nodes redis://10.0.0.1:6379,redis://10.0.0.2:6379,redis://10.0.0.3:6379 -d 30s -json
 
-exit status: 0 measured; 1 no lock could be taken, no nodes to measure, or a file not written; 2 wrong flags;
-130 interrupted: what was measured until then is printed, marked as partial.
+exit status: 0 measured; 1 no lock could be taken, no nodes to measure, or a file not written;
+2 wrong flags; 130 interrupted: what was measured until then is printed, marked as partial.
 `, minSpawn, maxSpawn, defaultCallers, minCallers, maxCallers, loadUsage(), minKeys, maxKeys,
 		shortDuration(defaultTTL), shortDuration(minTTL), shortDuration(maxTTL),
 		shortDuration(settings{duration: maxDuration}.warmUp()),

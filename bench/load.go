@@ -21,8 +21,9 @@ const failurePause = 10 * time.Millisecond
 type load struct {
 	locker   *redlock.Locker
 	ttl      time.Duration
-	schedule schedule     // of the open loop
-	next     atomic.Int64 // the first start that no caller has taken yet
+	wait     time.Duration // of an acquire; 0: it makes one attempt
+	schedule schedule      // of the open loop
+	next     atomic.Int64  // the first start that no caller has taken yet
 
 	start time.Time // of the warm-up
 	from  time.Time // cycles that start earlier are not recorded
@@ -31,15 +32,19 @@ type load struct {
 
 	keys    [][]string // by caller
 	callers []*recorder
+
+	contenders []*contender // by caller; none where callers do not contend
+	contests   map[string]*contest
 }
 
-// newLoad prepares a load whose warm-up begins now.
-func newLoad(locker *redlock.Locker, s settings) *load {
+// newLoad prepares a load whose warm-up begins now. Several lockers are for contending callers alone.
+func newLoad(lockers []*redlock.Locker, s settings) *load {
 	keys := assignKeys("redlock-bench:"+rand.Text()[:8], s.keys, s.callers)
 	start := time.Now()
 	l := &load{
-		locker: locker,
+		locker: lockers[0],
 		ttl:    s.ttl,
+		wait:   s.wait,
 		start:  start,
 		from:   start.Add(s.warmUp()),
 		until:  start.Add(s.warmUp() + s.duration),
@@ -48,6 +53,9 @@ func newLoad(locker *redlock.Locker, s settings) *load {
 	l.schedule = newSchedule(l.start, l.until, s.rate)
 	for range s.callers {
 		l.callers = append(l.callers, newRecorder(s.duration))
+	}
+	if s.contend {
+		l.contend(lockers)
 	}
 	return l
 }
@@ -69,14 +77,26 @@ func (l *load) run(ctx context.Context) {
 	if l.schedule.rate > 0 {
 		caller = l.openCaller
 	}
+	var interrupted atomic.Pointer[time.Time]
+	defer context.AfterFunc(ctx, func() { now := time.Now(); interrupted.Store(&now) })()
 	var group sync.WaitGroup
 	for i, r := range l.callers {
-		group.Go(func() { caller(ctx, r, l.keys[i]) })
+		group.Go(func() {
+			if len(l.contenders) > 0 {
+				l.contendingCaller(ctx, r, l.contenders[i], l.keys[i])
+			} else {
+				caller(ctx, r, l.keys[i])
+			}
+		})
 	}
 	group.Wait()
 	l.ended = time.Now()
 	if l.schedule.rate > 0 {
-		l.skipRest(l.ended)
+		end := l.until
+		if at := interrupted.Load(); at != nil {
+			end = *at
+		}
+		l.skipRest(minTime(end, l.until))
 	}
 }
 
@@ -104,7 +124,7 @@ func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Ti
 			r.note(o, latency, err)
 		}
 	}
-	lock, err := l.locker.TryAcquire(ctx, key, l.ttl)
+	lock, err := l.acquire(ctx, key)
 	acquired := time.Now()
 	note(acquire, acquired.Sub(start), err)
 	if recorded {
@@ -124,6 +144,13 @@ func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Ti
 		r.locks.Add(1)
 	}
 	return true
+}
+
+func (l *load) acquire(ctx context.Context, key string) (*redlock.Lock, error) {
+	if l.wait == 0 {
+		return l.locker.TryAcquire(ctx, key, l.ttl)
+	}
+	return l.locker.Acquire(ctx, key, l.ttl, redlock.Wait(l.wait))
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -29,8 +29,6 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/redlock-go/redlock"
 )
 
 const (
@@ -107,6 +105,7 @@ func (c *command) run(ctx context.Context, args []string) int {
 	}
 	switch {
 	case r.Partial:
+		c.complain(fmt.Errorf("interrupted after %s of %s: the result is partial", milliText(r.MeasuredMs), milliText(r.Inputs.DurationMs)))
 		return exitInterrupted
 	case r.locks() == 0:
 		c.complain(fmt.Errorf("no lock could be taken; %d of %d nodes answered pings, %d needed: %s",
@@ -129,18 +128,16 @@ func (c *command) measure(ctx context.Context, s settings) (*result, error) {
 		c.complain(nodes.stop())
 		c.nodes.Store(nil)
 	}()
-	locker, err := redlock.Open(nodes.urls)
+	lockers, err := openLockers(nodes.urls, s.lockers)
 	if err != nil {
 		return nil, err
 	}
-	if s.needsPreciseTimers() {
-		stop, err := startMetronome(metronomeEvery)
-		c.complain(err) // the figures are worse, and no less true
-		if err == nil {
-			defer stop()
-		}
+	l := newLoad(lockers, s)
+	stopTimers, err := preciseTimers(s, l)
+	if err != nil {
+		return nil, errors.Join(err, closeLockers(lockers))
 	}
-	l := newLoad(locker, s)
+	defer stopTimers()
 	probes := startProbes(nodes, l.from)
 	line := startProgress(c.stderr, l)
 	faults := startFaults(nodes, s.faults, l.from)
@@ -149,7 +146,10 @@ func (c *command) measure(ctx context.Context, s settings) (*result, error) {
 	spans := faults.stop() // before anything that needs the nodes to answer
 	line.stop()
 	probes.stop()
-	c.complain(locker.Close()) // what was measured stands
+	if !partial { // a second Ctrl-C stops them while this goes on
+		c.complain(nodes.died())
+	}
+	c.complain(closeLockers(lockers)) // what was measured stands
 	r := newResult(s, nodes, l, probes.nodes, partial)
 	r.Faults = spans
 	c.total = l.total()

@@ -118,13 +118,13 @@ func (r *recorder) add(from *recorder) {
 	for o := range from.successes {
 		r.successes[o].Merge(from.successes[o])
 		for c, f := range from.failures[o] {
-			switch {
-			case f == nil:
-			case r.failures[o][c] == nil:
-				r.failures[o][c] = f
-			default:
-				r.failures[o][c].latencies.Merge(f.latencies)
+			if f == nil {
+				continue
 			}
+			if r.failures[o][c] == nil {
+				r.failures[o][c] = &failures{latencies: newHistogram(), example: f.example}
+			}
+			r.failures[o][c].latencies.Merge(f.latencies)
 		}
 	}
 	r.starts.add(from.starts)

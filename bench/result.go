@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -26,13 +28,17 @@ type result struct {
 	Timeline    []moment    `json:"timeline"`    // acquires by when they were to begin, from the end of the warm-up
 	Faults      []faultSpan `json:"faults"`      // what was done to spawned nodes meanwhile
 	Schedule    *starts     `json:"schedule"`    // null in a closed loop
+	Contention  *contention `json:"contention"`  // null where callers do not contend
 	Notes       []string    `json:"notes"`       // how to read the figures
 }
 
 type inputs struct {
-	Nodes      string  `json:"nodes"` // "embedded", "spawned" or "given"
-	Loop       string  `json:"loop"`  // "closed": callers start again when they are done; "open": on schedule
-	Rate       int     `json:"rate"`  // starts a second of the open loop, else 0
+	Nodes      string  `json:"nodes"`   // "embedded", "spawned" or "given"
+	Loop       string  `json:"loop"`    // "closed": callers start again when they are done; "open": on schedule
+	Rate       int     `json:"rate"`    // starts a second of the open loop, else 0
+	WaitMs     float64 `json:"wait_ms"` // how long an acquire waits; 0: one attempt
+	Contend    bool    `json:"contend"` // callers wait for keys that they share
+	Lockers    int     `json:"lockers"`
 	Callers    int     `json:"callers"`
 	Keys       int     `json:"keys"`
 	TTLMs      float64 `json:"ttl_ms"`
@@ -100,10 +106,12 @@ type node struct {
 	Ping     latencies `json:"ping"`
 	Failures int64     `json:"failures"` // pings without an answer
 	Error    string    `json:"error"`    // of the last one of these
+	RTTMs    float64   `json:"rtt_ms"`   // that a proxy of -rtt adds, else 0
 }
 
 // floor is the round trip of the quorum-th fastest node: no acquire can be expected to take less.
 type floor struct {
+	Node  string  `json:"node"` // that one, host:port
 	P50   float64 `json:"p50_us"`
 	Over  float64 `json:"acquire_p50_over_us"` // by how much the p50 of acquire exceeds it
 	Ratio float64 `json:"acquire_p50_ratio"`   // p50 of acquire / floor
@@ -117,7 +125,8 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 		Started: l.start.UTC().Truncate(time.Millisecond),
 		Partial: partial,
 		Inputs: inputs{
-			Nodes: nodes.kind, Loop: s.loop(), Rate: s.rate, Callers: s.callers, Keys: s.keys,
+			Nodes: nodes.kind, Loop: s.loop(), Rate: s.rate, WaitMs: millis(s.wait),
+			Contend: s.contend, Lockers: max(s.lockers, 1), Callers: s.callers, Keys: s.keys,
 			TTLMs: millis(s.ttl), DurationMs: millis(s.duration), WarmUpMs: millis(s.warmUp()),
 		},
 		Environment: environment{
@@ -136,10 +145,14 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 	if s.rate > 0 {
 		r.Schedule = &total.starts
 	}
+	r.Contention = l.contention(total)
 	for _, p := range probed {
 		r.Nodes = append(r.Nodes, node{
 			Node: p.addr, Version: p.version, Ping: latenciesOf(p.roundTrips), Failures: p.failures, Error: p.lastError,
 		})
+	}
+	for i, spawned := range nodes.spawned {
+		r.Nodes[i].RTTMs = millis(spawned.rtt)
 	}
 	r.Floor = floorOf(r.Nodes, r.Quorum, r.Results[acquire].latencies)
 	return r
@@ -153,6 +166,13 @@ func notes(in inputs) []string {
 	if in.Loop == openLoop {
 		n = []string{"open loop: acquire and full cycle count from the instant that the schedule had for them, " +
 			"so that a stall shows in all that it held up; renew and release from their own start"}
+	}
+	if in.Contend {
+		n = append(n, "hand-over: from the begin of a release to the return of the next acquire of that key, if this one "+
+			"was waiting by then; callers release at once and do not renew")
+	}
+	if in.WaitMs > 0 {
+		n = append(n, fmt.Sprintf("an acquire waits for up to %s until it has the lock, and fails then", milliText(in.WaitMs)))
 	}
 	n = append(n, "pings: one every 2 ms over a connection of its own to each node, while the load runs")
 	if in.Nodes == "embedded" {
@@ -208,17 +228,18 @@ func (r *result) answering() int {
 // floorOf takes the quorum-th smallest p50 among the nodes that answered: an acquire is granted by the
 // fastest nodes that make up a quorum, and waits for the last of these.
 func floorOf(nodes []node, quorum int, acquired latencies) *floor {
-	var roundTrips []float64
+	var answering []node
 	for _, n := range nodes {
 		if n.Ping.Count > 0 {
-			roundTrips = append(roundTrips, n.Ping.P50)
+			answering = append(answering, n)
 		}
 	}
-	if len(roundTrips) < quorum || acquired.Count == 0 {
+	if len(answering) < quorum || acquired.Count == 0 {
 		return nil
 	}
-	slices.Sort(roundTrips)
-	f := &floor{P50: roundTrips[quorum-1]}
+	slices.SortStableFunc(answering, func(a, b node) int { return cmp.Compare(a.Ping.P50, b.Ping.P50) })
+	last := answering[quorum-1]
+	f := &floor{Node: last.Node, P50: last.Ping.P50}
 	f.Over = tenths(acquired.P50 - f.P50)
 	if f.P50 > 0 {
 		f.Ratio = math.Round(100*acquired.P50/f.P50) / 100

@@ -42,8 +42,8 @@ func sample() *result {
 func TestFloorIsTheLastNodeAQuorumWaitsFor(t *testing.T) {
 	acquired := latencies{Count: 1, P50: 450}
 	nodes := sample().Nodes
-	require.Equal(t, &floor{P50: 300, Over: 150, Ratio: 1.5}, floorOf(nodes, 3, acquired), "the third of 100, 200, 300, 400")
-	require.Equal(t, &floor{P50: 100, Over: 350, Ratio: 4.5}, floorOf(nodes, 1, acquired))
+	require.Equal(t, &floor{Node: "a:1", P50: 300, Over: 150, Ratio: 1.5}, floorOf(nodes, 3, acquired), "the third of 100, 200, 300, 400")
+	require.Equal(t, &floor{Node: "b:1", P50: 100, Over: 350, Ratio: 4.5}, floorOf(nodes, 1, acquired))
 	require.Nil(t, floorOf(nodes, 5, acquired), "four nodes answered")
 	require.Nil(t, floorOf(nodes, 3, latencies{}), "nothing to compare")
 }

@@ -16,7 +16,10 @@ func writeTable(w io.Writer, r *result) error {
 	var b strings.Builder
 	writeHead(&b, r)
 	writeOperations(&b, r)
+	writeSchedule(&b, r)
+	writeContention(&b, r)
 	writeFailures(&b, r)
+	writeFaults(&b, r)
 	writeNodes(&b, r)
 	writeFloor(&b, r)
 	writeAdvice(&b, r)
@@ -34,7 +37,8 @@ func writeHead(b *strings.Builder, r *result) {
 	fmt.Fprintf(b, "%s, %s, ttl %s; %s, %s/%s, %s\n",
 		counted(in.Callers, "caller"), counted(in.Keys, "key"), milliText(in.TTLMs),
 		env.Go, env.OS, env.Arch, counted(env.CPUs, "CPU"))
-	fmt.Fprintf(b, "measured for %s, after a warm-up of %s\n", milliText(r.MeasuredMs), milliText(in.WarmUpMs))
+	fmt.Fprintf(b, "%s; measured for %s, after a warm-up of %s\n",
+		in.loopText(), milliText(r.MeasuredMs), milliText(in.WarmUpMs))
 	if r.Partial {
 		fmt.Fprintf(b, "PARTIAL: interrupted after %s of %s\n", milliText(r.MeasuredMs), milliText(in.DurationMs))
 	}
@@ -105,6 +109,7 @@ func writeFloor(b *strings.Builder, r *result) {
 	}
 	fmt.Fprintf(b, "floor    %s  p50 of the %s fastest node's pings; a quorum waits for it\n",
 		pad(microText(f.P50), 7), ordinal(r.Quorum))
+	b.WriteString(wrapped("that node is "+r.roundTripText(f.Node), strings.Repeat(" ", len("floor    ")), lineWidth))
 	fmt.Fprintf(b, "acquire  %s  p50, %s the floor: %.2f times as long\n",
 		pad(microText(r.Results[acquire].P50), 7), distance, f.Ratio)
 }

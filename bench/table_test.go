@@ -31,7 +31,7 @@ func lineWith(t *testing.T, text, start string) string {
 func TestTableShowsEveryFigureWithItsUnit(t *testing.T) {
 	text := rendered(t, sample())
 	for _, part := range []string{
-		"5 nodes: quorum 3", "16 callers, 1 key, ttl 10 s", "1 CPU\n", "measured for 3.00 s, after a warm-up of 300 ms",
+		"5 nodes: quorum 3", "16 callers, 1 key, ttl 10 s", "1 CPU\n", "closed loop; measured for 3.00 s, after a warm-up of 300 ms",
 		"closed loop: ", "while the load runs", "no answer from c:1: dial tcp: connection refused",
 		"acquire, held, for example:", `redlock: acquire "k": the key is held`,
 	} {
