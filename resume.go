@@ -14,7 +14,10 @@ import (
 // later grant falls below.
 //
 // From then on the former holder must not act, renew or release; let its handle be, with no
-// AutoRenew running: both would act at a time, and its Release would free the lock of the new one.
+// AutoRenew running: both would act at a time, and its Release would free the lock of the new one. A command of
+// its that is still under way, or owed to a node that did not answer, may shorten the key's life there or
+// delete it; renewals repair that on a minority of nodes. If its Locker stays open, callers of Acquire there queue
+// behind the former handle until its validity is over.
 //
 // Errors: ErrLost when a quorum no longer holds the token. ErrNoQuorum, with ctx's error or ErrClosed where that
 // ended it, when too few nodes answered to know: the lock may still be held and resumed again. In both cases

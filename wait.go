@@ -11,7 +11,7 @@ import (
 // deadline. Where ctx has none, it waits for the limit of WithWait, 750 ms by default: a forgotten
 // deadline must not wait for ever. Wait overrides that limit for one call, and then holds beside a
 // deadline too. An attempt under way when the limit passes is finished, so Acquire may take two node
-// timeouts longer than it; the end of ctx ends it at once.
+// timeouts longer than it, with WithFencing three; the end of ctx ends it at once.
 //
 // Who waits gets the key about a round trip after it is free, first come first served: callers of one
 // Locker queue among themselves, and Lockers in a list on one of the nodes, from which a release

@@ -8,6 +8,11 @@
 // fewer keys than callers. While they do, every node is pinged over a connection of its own. The output
 // compares an acquire with the floor: the round trip of the last node that a quorum has to wait for.
 //
+// That is a closed loop: a stall of the nodes holds up the callers, and what they did not begin meanwhile is
+// not measured. With -rate cycles start on schedule and count from it, so that a stall shows in all that it held
+// up; -fault brings outages about on spawned nodes, -rtt puts them at a distance, and -contend makes the
+// callers wait for each other.
+//
 // With -json one document goes to standard output instead of the table; type result (result.go) describes it.
 //
 // bench compare a.json b.json prints two such documents side by side; -report and -hgrm leave files behind.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/redistest"
 )
 
 func TestOpenLoopStartsWhatTheScheduleSays(t *testing.T) {
@@ -19,6 +21,20 @@ func TestOpenLoopStartsWhatTheScheduleSays(t *testing.T) {
 		require.EqualValues(t, 10, m.Acquired)
 	}
 	require.Contains(t, r.Notes[0], "open loop")
+}
+
+func TestBacklogCountsFromTheSchedule(t *testing.T) {
+	redistest.ForTest(t, 1) // skips where there is none
+	// One caller, three round trips of 5 ms each: some 60 cycles a second, of 90.
+	status, r, stderr := runJSON(t, t.Context(), "-rtt", "5ms,5ms,5ms", "-rate", "90", "-d", "1s", "-c", "1")
+	require.Equal(t, exitMeasured, status, stderr)
+	require.EqualValues(t, 90, r.Schedule.Scheduled)
+	require.Positive(t, r.Schedule.NotStarted)
+	require.Positive(t, r.Schedule.Late)
+	require.Greater(t, r.Results[acquire].P50, 50e3, "most of it the time before it was begun")
+	require.Less(t, r.Results[release].P50, 50e3, "from its own start")
+	require.Contains(t, r.Schedule.text(), "NOT kept")
+	require.Greater(t, r.Timeline[9].Failed+r.Timeline[8].Failed, int64(10), "not started")
 }
 
 func TestWhatNoCallerWasFreeForIsNotStarted(t *testing.T) {

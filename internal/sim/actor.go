@@ -57,12 +57,23 @@ func (a *actor) once() {
 		return
 	}
 	a.log.add(name, "holds %v for %v, on %d nodes, fence %d", o.keys, lock.Validity(), lock.Nodes(), lock.Fence())
+	a.watch(name, lock)
+	if !a.handsOn(o) || a.handOn(o, ttl) {
+		a.hold(o, ttl)
+	}
+	a.part(o, ttl)
+}
+
+func (a *actor) watch(name string, lock *redlock.Lock) {
 	a.calls.watchers.Go(func() {
 		<-lock.Done()
 		a.log.add(name, "done: %v", lock.Err())
 	})
-	a.hold(o, ttl)
-	a.part(o, ttl)
+}
+
+// handsOn draws whether to hand a lock on, if it can be.
+func (a *actor) handsOn(o *operation) bool {
+	return a.plan.handsOn > 0 && !o.renewed && len(o.keys) == 1 && chance(a.rng, a.plan.handsOn)
 }
 
 // drawKeys draws one key or two, in any order.
@@ -96,18 +107,18 @@ func (a *actor) acquire(l *redlock.Locker, o *operation, ttl time.Duration) (loc
 	timeout := a.roundTimeout(ttl)
 	ctx, cancel, ends := a.context(choose(a.rng, 4*timeout, max(ttl, timeout)))
 	defer cancel()
-	what, call, bound := "try", l.TryAcquireAll, a.attempt(timeout)
+	what, call, bound := "try", l.TryAcquireAll, a.attempt(timeout, timeout)
 	if chance(a.rng, 0.7) {
 		what, call = "acquire", l.AcquireAll
 		a.accident(o.name, ttl)
 		if chance(a.rng, 0.7) {
 			wait := a.patience(ttl)
 			options = append(options, redlock.Wait(wait))
-			what, bound = fmt.Sprintf("acquire, wait %v", wait), wait+2*timeout
+			what, bound = fmt.Sprintf("acquire, wait %v", wait), wait+a.attempt(2*timeout, timeout)
 		} else if _, ok := ctx.Deadline(); ok {
 			bound = ends
 		} else {
-			bound = defaultWait + 2*timeout
+			bound = defaultWait + a.attempt(2*timeout, timeout)
 		}
 	}
 	a.log.add(o.name, "asks for %v: %s, ttl %v, ctx ends after %v", o.keys, what, ttl, ends)
@@ -146,12 +157,13 @@ const defaultWait = 750 * time.Millisecond
 // roundTimeout is how long one round over the nodes may take.
 func (a *actor) roundTimeout(ttl time.Duration) time.Duration { return min(a.plan.timeout(), ttl/4) }
 
-// attempt is how long an attempt may take that asks all nodes at once: with fences there may be two rounds.
-func (a *actor) attempt(round time.Duration) time.Duration {
+// attempt is how long an attempt may take that takes so long without fences: with them there may be another
+// round. The doc comment of Acquire does not say so.
+func (a *actor) attempt(unfenced, round time.Duration) time.Duration {
 	if a.plan.fenced {
-		return 2 * round
+		return unfenced + round
 	}
-	return round
+	return unfenced
 }
 
 const forever = 1000 * time.Hour
@@ -212,6 +224,7 @@ func (a *actor) renew(o *operation, ttl time.Duration) {
 func (a *actor) part(o *operation, ttl time.Duration) {
 	a.pause(ttl / 10)
 	switch x := a.rng.Float64(); {
+	case o.resumed: // it lives on in another process, whatever becomes of this one
 	case x < 0.06 && a.die():
 		return
 	case x < 0.12 && (o.limited || !o.renewed): // or nobody would ever get the key again

@@ -20,6 +20,7 @@ const (
 	KeysEnd      Rule = "KeysEnd"      // no key outlives its undo or release by more than plan.settling
 	CallsReturn  Rule = "CallsReturn"  // every call comes back within its documented bound
 	RenewalHolds Rule = "RenewalHolds" // a renewal succeeds only if a quorum still held the token
+	HeldIsKept   Rule = "HeldIsKept"   // nobody deletes the token of a lock that is held
 	FencesGrow   Rule = "FencesGrow"   // a grant's fence is above those of locks that were given before it began
 	WaitersLeave Rule = "WaitersLeave" // a minute after the end no node has a waiting list
 	KeyIsTaken   Rule = "KeyIsTaken"   // a free key that somebody waits for is taken within finale.limit, in fair weather
@@ -103,6 +104,11 @@ func (c *checker) gets(o *operation, lock *redlock.Lock) {
 	if lock == nil {
 		return
 	}
+	c.isGranted(o)
+}
+
+// isGranted checks a grant or a resumption; c.mu is held.
+func (c *checker) isGranted(o *operation) {
 	c.alone(o)
 	for _, key := range o.keys {
 		c.holders[key] = append(c.holders[key], o)
@@ -116,7 +122,7 @@ func (c *checker) alone(o *operation) {
 		return
 	}
 	for _, h := range c.others(o) {
-		if left := h.validity(); left > 0 {
+		if left := h.lock.Validity(); left > 0 {
 			c.violate(OneHolder, "%s was granted %q while %s had %q, for %v more", o.name, o.keys, h.name, h.keys, left)
 		} else {
 			c.violate(LossIsTold, "%s was granted %q, and %s was not told that %q is over", o.name, o.keys, h.name, h.keys)
@@ -150,11 +156,17 @@ func (c *checker) releases(o *operation) {
 	c.constant(o)
 }
 
-// renews checks a renewal that succeeded and was asked for at begin: a quorum of nodes must
-// have had the token, under every key, when the renewal came.
+// renews checks a renewal that succeeded and was asked for at begin.
 func (c *checker) renews(o *operation, begin time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.held(o, begin)
+	c.constant(o)
+}
+
+// held checks that a quorum of nodes had the token, under every key, when a renewal came that was
+// asked for at begin; c.mu is held.
+func (c *checker) held(o *operation, begin time.Time) {
 	nodes := make(map[int]bool)
 	for _, h := range c.holdings[o.lock.Token()] {
 		if !h.at.Before(begin) {
@@ -164,7 +176,6 @@ func (c *checker) renews(o *operation, begin time.Time) {
 	if len(nodes) < c.quorum {
 		c.violate(RenewalHolds, "%s, on %d of %d", o.name, len(nodes), c.quorum)
 	}
-	c.constant(o)
 }
 
 // closes notes that the locker named owner was closed.
@@ -199,6 +210,7 @@ func (c *checker) executed(e execution) {
 			c.meets(e, o, token)
 		}
 	}
+	c.deleted(e)
 	c.fences.executed(e)
 }
 
@@ -229,7 +241,7 @@ func (c *checker) grants(o *operation, token string) {
 		return
 	}
 	for _, h := range c.others(o) {
-		c.early[token] = fmt.Sprintf("%s was valid for %v more", h.name, h.validity())
+		c.early[token] = fmt.Sprintf("%s was valid for %v more", h.name, h.lock.Validity())
 	}
 }
 
@@ -261,7 +273,7 @@ func (c *checker) leftover(n *node, key, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.operations[owner(token)]
-	if o != nil && o.ended(token) && !o.orphaned && !c.excused[excuse(n.id, token)] {
+	if o != nil && o.ended(token) && !o.orphaned && !o.resumed && !c.excused[excuse(n.id, token)] {
 		c.violate(KeysEnd, "%s still has the token of %s under %q", n.name, o.name, key)
 	}
 }

@@ -98,8 +98,8 @@ var controls = []control{
 	}}},
 	{name: "who gives up stays in the list", rule: InOrder, mutations: []mutation{{
 		"line.go",
-		"	if gate == noGate {\n		return\n",
-		"	if gate >= noGate {\n		return\n",
+		"	if gate != noGate {\n		ln.lines.withdraw(",
+		"	if gate < noGate {\n		ln.lines.withdraw(",
 	}}},
 	{name: "place not kept", rule: InOrder, mutations: []mutation{{
 		"line.go",
@@ -118,18 +118,18 @@ var controls = []control{
 	}}},
 	{name: "the proposal instead of a larger number", rule: FencesGrow, mutations: []mutation{{
 		"scripts.lua",
-		"or '') or 0) + 1)",
-		"or '') or 0) * 0)",
+		"number = stored + 1",
+		"number = proposal",
 	}}},
 	{name: "numbers are not stored", rule: FencesGrow, mutations: []mutation{{
 		"scripts.lua",
-		"	for i = n + 1, #KEYS do\n		redis.call('SET', KEYS[i], string",
-		"	for i = n + 1, n do\n		redis.call('SET', KEYS[i], string",
+		"for i = n + 1, #keys do\n		call(",
+		"for i = n + 1, n do\n		call(",
 	}}},
 	{name: "only the first of several keys is fenced", rule: FencesGrow, mutations: []mutation{{
 		"scripts.lua",
-		"	for i = n + 1, #KEYS do\n		redis.call('SET', KEYS[i], string",
-		"	for i = n + 1, n + 1 do\n		redis.call('SET', KEYS[i], string",
+		"for i = n + 1, #keys do\n		call(",
+		"for i = n + 1, n + 1 do\n		call(",
 	}}},
 	{name: "several keys are taken where some are free", rule: OneHolder, mutations: []mutation{{
 		"scripts.lua",
@@ -140,6 +140,16 @@ var controls = []control{
 		"scripts.lua",
 		"if missing then\n	return {2}",
 		"if missing and not left then\n	return {2}",
+	}}},
+	{name: "a resumption that fails is undone", rule: HeldIsKept, mutations: []mutation{{
+		"attempt.go",
+		"	case r.verdict == lost && q.resumes:\n		k.ended = true\n		return nothing\n",
+		"",
+	}}},
+	{name: "resumption where the token is missing", rule: RenewalHolds, mutations: []mutation{{
+		"wire.go",
+		"return answer{vote: refused, place: absent, err: errMissing}, true",
+		"return answer{vote: granted, place: present}, true",
 	}}},
 	{name: "amnesia without a guard", rule: OneHolder, environment: []string{envAmnesia + "=1", envGuard + "=0"}},
 }

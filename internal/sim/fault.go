@@ -110,7 +110,7 @@ func (w *weather) clearUp() {
 // draw picks a fault and its victim.
 func (w *weather) draw() *fault {
 	node, client := w.victim(), w.rng.IntN(w.plan.lockers)
-	if w.plan.unguarded && chance(w.rng, 0.2) {
+	if w.plan.unguarded && chance(w.rng, 0.5) {
 		key := fmt.Sprintf("key%d", w.rng.IntN(w.plan.keys))
 		return &fault{text: fmt.Sprintf("node %d evicts %s", node, key), begin: func() { w.nodes[node].evict(key) }}
 	}

@@ -47,13 +47,14 @@ func (l *locker) way() (longest time.Duration) {
 //	8 ways           for an attempt that began before: at the gate and at the others, each behind a batch
 //	back-off max     until the next one
 //	8 ways           for that one
+//	4 ways           with fences, for a second round of both
 //	2 node timeouts  in which a connection is found to be broken
 func (f *finale) limit() time.Duration {
 	backoff := f.plan.backoffMax
 	if backoff == 0 {
 		backoff = defaultBackoff
 	}
-	return 19*f.way + backoff + 2*f.plan.timeout()
+	return (19+2*f.raising())*f.way + backoff + 2*f.plan.timeout()
 }
 
 const (
@@ -62,8 +63,16 @@ const (
 )
 
 // usual is how long a hand-over takes if its wake-up arrives: to the gate, from there to the one
-// who is woken, and twice there and back, to the gate and to the others.
-func (f *finale) usual() time.Duration { return 6 * f.way }
+// who is woken, and twice there and back, to the gate and to the others; with fences perhaps once more.
+func (f *finale) usual() time.Duration { return (6 + f.raising()) * f.way }
+
+// raising is how many ways the round takes that raises a fence, if there is one.
+func (f *finale) raising() time.Duration {
+	if f.plan.fenced {
+		return 2
+	}
+	return 0
+}
 
 // lineUp is more than enough to be refused by all, to connect, greet and subscribe, and to be
 // in the list; a listener that just goes to bed takes a moment more.

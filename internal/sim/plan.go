@@ -51,6 +51,7 @@ type plan struct {
 	calm        time.Duration // mean time between faults; 0: there are none
 
 	pairs     float64         // the chance of an acquire to be for two keys
+	handsOn   float64         // the chance of a lock to be resumed by another locker
 	fenced    bool            // all lockers use fences
 	skews     []time.Duration // then: how much the lockers' wall clocks are ahead, up to a second
 	unguarded bool            // then: GuardOff, so locks may overlap, and …
@@ -187,6 +188,7 @@ func newPlan(seed uint64) plan {
 	p.strict = !p.young && chance(rng, 0.4) // a young one would grant nothing for most of a run
 	p.number(stream(seed, "fences"))
 	p.pair(stream(seed, "pairs"))
+	p.handsOn = choose(stream(seed, "resume"), 0, 0, 0.2, 0.6)
 	return p
 }
 
@@ -211,9 +213,9 @@ func (p *plan) number(rng *rand.Rand) {
 // and so soon after each other that the clocks do not make up for it.
 func (p *plan) patch(rng *rand.Rand) {
 	p.patchy, p.young, p.keys, p.actors, p.longTTL = true, false, 1, 1, 0
-	p.operations, p.renewals, p.overstay, p.stay = 100/p.lockers, 1, 0.1, 0
+	p.operations, p.renewals, p.overstay, p.stay = 100/p.lockers, 2, 0.1, 0
 	p.ttl = max(between(rng, 120*time.Millisecond, 600*time.Millisecond), 3*p.nodeTimeout)
-	p.calm = 8 * p.ttl
+	p.backoffBase, p.backoffMax, p.calm = p.ttl/20, p.ttl/3, 4*p.ttl
 }
 
 // pair makes it a run in which some ask for two keys, perhaps.

@@ -22,6 +22,7 @@ type scripts struct {
 type script struct {
 	proto   *lua.FunctionProto
 	deletes bool // locks
+	sets    bool // locks, or their lives
 	enters  bool // waiting lists
 }
 
@@ -87,7 +88,8 @@ func (s *scripts) load(text string) any {
 	}
 	sum := sha1.Sum([]byte(text))
 	sha := hex.EncodeToString(sum[:])
-	s.loaded[sha] = script{proto.(*lua.FunctionProto), strings.Contains(text, "'DEL'"), strings.Contains(text, "'ZADD'")}
+	calls := func(command string) bool { return strings.Contains(text, "'"+command+"'") }
+	s.loaded[sha] = script{proto.(*lua.FunctionProto), calls("DEL"), calls("PEXPIRE"), calls("ZADD")}
 	return sha
 }
 
