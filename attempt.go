@@ -190,7 +190,7 @@ func (k *Lock) acquired(r *round, q request, start instant) func() {
 // gate; not if it came through the gate itself, or waiters whom the gate favours, while the others hold the
 // key, would wake each other without end.
 func (k *Lock) undo(lost *round, now instant) func() {
-	k.ended = true
+	k.ended, k.freed = true, true
 	gate := noGate
 	if lost.entry == nil && len(k.keys) == 1 {
 		if gate = k.gate(k.keys[0], now); k.spots[gate].place == absent {

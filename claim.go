@@ -23,6 +23,7 @@ type claim struct {
 
 	mu    sync.Mutex
 	ended bool          // no command that could set the token may leave a queue any more
+	freed bool          // … and the token is to vanish from the nodes: after an undo or a release, not after a loss
 	ttl   time.Duration // the longest that a node may have been given
 	spots []spot        // by node
 }

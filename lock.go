@@ -19,16 +19,15 @@ type Lock struct {
 	end  context.CancelCauseFunc
 
 	// Guarded by claim.mu.
-	until    instant
-	begun    instant // when the acquire was first sent
-	timer    *time.Timer
-	released bool    // Release was called
-	lines    []*line // whose places at the head the lock keeps
-	renewal  *round  // in flight; nil otherwise
-	auto     autoRenewal
-	maxHold  time.Duration // 0 without MaxHold
-	fence    int64         // 0 without WithFencing; set before the lock begins
-	holdEnd  instant       // of MaxHold
+	until   instant
+	begun   instant // when the acquire was first sent
+	timer   *time.Timer
+	lines   []*line // whose places at the head the lock keeps
+	renewal *round  // in flight; nil otherwise
+	auto    autoRenewal
+	maxHold time.Duration // 0 without MaxHold
+	fence   int64         // 0 without WithFencing; set before the lock begins
+	holdEnd instant       // of MaxHold
 }
 
 // Key returns the key as it was given to the acquire.
@@ -215,11 +214,11 @@ func (k *Lock) Release(context.Context) error {
 
 func (k *Lock) release(now instant) error {
 	k.mu.Lock()
-	if k.released {
+	if k.freed {
 		k.mu.Unlock()
 		return fmt.Errorf("redlock: release %s: %w", quoted(k.Keys()), ErrReleased)
 	}
-	k.released = true
+	k.freed = true
 	k.checkTime(now)
 	k.finish(&endedError{lock: k, class: ErrReleased})
 	r := k.newRelease(now)

@@ -205,7 +205,7 @@ func (r *round) answer(i int, a answer) {
 		s.late = r.ttl
 	}
 	switch {
-	case r.op.sets && a.unanswered && c.ended: // its release may have been booked before this was known
+	case r.op.sets && a.unanswered && c.freed: // its release may have been booked before this was known
 		c.owe(i, debt{late: true})
 	case !r.op.deletes:
 	case a.vote == failed:

@@ -99,6 +99,25 @@ func TestAResumeThatFailsForOutagesLeavesTheLockToItsHolder(t *testing.T) {
 	})
 }
 
+// What was closed without a release lives out its ttl: it may be somebody else's by now.
+func TestTheFormerLockerDeletesNothingOfALockThatWasHandedOn(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		first, l := w.open(), w.open()
+		w.nodes[2].mute() // it stores the key, and does not tell
+		former := w.hold(first, "orders", time.Minute)
+		k, err := l.Resume(t.Context(), "orders", former.Token(), time.Minute)
+		require.NoError(t, err)
+		closed := underWay(first.Close)
+		time.Sleep(10 * time.Millisecond)
+		w.nodes[2].cut() // the outcome there is not known when the former handle has ended
+		w.nodes[2].resume()
+		require.NoError(t, <-closed)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 3, w.count("orders", k.Token()))
+		require.NoError(t, k.Err())
+	})
+}
+
 func TestAResumedLockIsLostLikeAnyOther(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		former := w.hold(w.open(), "orders", time.Minute)

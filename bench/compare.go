@@ -62,6 +62,7 @@ func parseResult(text []byte) (*result, error) {
 	var head struct {
 		Tool   string `json:"tool"`
 		Format int    `json:"format"`
+		Sweep  *sweep `json:"sweep"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("it is no JSON document (%w); make one with bench -json", err)
@@ -71,6 +72,9 @@ func parseResult(text []byte) (*result, error) {
 		return nil, errors.New("it is no result of this tool; make one with bench -json")
 	case head.Format != 1 && head.Format != 2:
 		return nil, fmt.Errorf("it has format %d, and 1 and 2 are known here; compare with the version that wrote it", head.Format)
+	}
+	if head.Sweep != nil {
+		return nil, errors.New("it is of bench -sweep, and single results are compared; take one out of its sweep.runs")
 	}
 	r := new(result)
 	if err := json.Unmarshal(text, r); err != nil {

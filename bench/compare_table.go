@@ -26,8 +26,8 @@ func writeComparison(w io.Writer, beforeName, afterName string, before, after *r
 }
 
 func setUp(r *result) string {
-	return fmt.Sprintf("%s, %s, %s, ttl %s; %s; measured for %s", counted(len(r.Nodes), r.Inputs.Nodes+" node"),
-		counted(r.Inputs.Callers, "caller"), counted(r.Inputs.Keys, "key"), milliText(r.Inputs.TTLMs),
+	return fmt.Sprintf("%s, %s, %s, ttl %s%s; %s; measured for %s", counted(len(r.Nodes), r.Inputs.Nodes+" node"),
+		counted(r.Inputs.Callers, "caller"), counted(r.Inputs.Keys, "key"), milliText(r.Inputs.TTLMs), r.Inputs.lockText(),
 		r.Started.UTC().Format(time.DateTime+" UTC"), milliText(r.MeasuredMs))
 }
 

@@ -35,11 +35,15 @@ type contention struct {
 	MostGrants    int64     `json:"most_grants"`
 }
 
-// openLockers opens so many: each stands for a process of its own.
-func openLockers(urls []string, n int) ([]*redlock.Locker, error) {
+// openLockers opens as many as the settings ask for: each stands for a process of its own.
+func openLockers(urls []string, s settings) ([]*redlock.Locker, error) {
+	var options []redlock.Option
+	if s.fencing {
+		options = append(options, redlock.WithFencing())
+	}
 	var lockers []*redlock.Locker
-	for range max(n, 1) {
-		locker, err := redlock.Open(urls)
+	for range max(s.lockers, 1) {
+		locker, err := redlock.Open(urls, options...)
 		if err != nil {
 			return nil, errors.Join(err, closeLockers(lockers))
 		}
@@ -67,7 +71,7 @@ func (l *load) contend(lockers []*redlock.Locker) {
 	}
 }
 
-// contendingCaller acquires and releases at once, over and over, until the time is over or ctx ends.
+// contendingCaller acquires, holds and releases, over and over, until the time is over or ctx ends.
 func (l *load) contendingCaller(ctx context.Context, r *recorder, c *contender, keys []string) {
 	for n := 0; ctx.Err() == nil; n++ {
 		key, start := keys[n%len(keys)], time.Now()
@@ -89,6 +93,7 @@ func (l *load) contendingCaller(ctx context.Context, r *recorder, c *contender, 
 		if released := l.start.Add(time.Duration(k.released.Load())); recorded && start.Before(released) {
 			record(c.handOvers, granted.Sub(released))
 		}
+		pause(ctx, l.hold)
 		begun := time.Now()
 		k.released.Store(int64(begun.Sub(l.start)))
 		err = lock.Release(ctx)

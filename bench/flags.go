@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,6 +35,8 @@ type settings struct {
 	keys     int
 	duration time.Duration
 	ttl      time.Duration
+	hold     time.Duration // between the grant and the release
+	fencing  bool
 	json     bool
 	outputs  outputs
 
@@ -44,6 +47,9 @@ type settings struct {
 
 	contend bool // callers wait for keys that they share
 	lockers int  // that contending callers are dealt out to; 0: one
+
+	sweep string // what changes from run to run; "" for a single run
+	embed int    // nodes to embed; 0: as many as usual
 }
 
 // warmUp is the time before the measured one. It lets connections open and scripts load.
@@ -68,6 +74,8 @@ func parseFlags(args []string) (settings, error) {
 		return nil
 	})
 	checkLoad := loadFlags(flags, &s)
+	checkLock := lockFlags(flags, &s)
+	checkSweep := sweepFlags(flags, &s)
 	s.outputs.register(flags)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err
@@ -81,9 +89,22 @@ func parseFlags(args []string) (settings, error) {
 	case nodes != nil && s.spawn > 0:
 		return s, errors.New("-nodes and -spawn exclude each other: give nodes or have them started")
 	}
-	if err := checkLoad(nodes != nil); err != nil {
+	if err := cmp.Or(checkSweep(), checkLoad(nodes != nil), checkLock()); err != nil {
 		return s, err
 	}
+	if s.sweep == "" { // else each run has its own
+		s = s.withDefaults()
+	}
+	if nodes != nil {
+		var err error
+		s.urls, err = parseNodes(*nodes)
+		return s, err
+	}
+	return s, nil
+}
+
+// withDefaults sets what depends on other flags.
+func (s settings) withDefaults() settings {
 	if s.callers == 0 {
 		s.callers = s.defaultCallers()
 	}
@@ -93,12 +114,7 @@ func parseFlags(args []string) (settings, error) {
 	case s.keys == 0:
 		s.keys = s.callers
 	}
-	if nodes != nil {
-		var err error
-		s.urls, err = parseNodes(*nodes)
-		return s, err
-	}
-	return s, nil
+	return s
 }
 
 func wholeNumber(target *int, low, high int) func(string) error {
@@ -184,7 +200,7 @@ usage: bench [flags]                  without -nodes and -spawn: 5 nodes embedde
 %s  -keys N           distinct keys (default: one per caller; %d to %d). With fewer keys than
                     callers they contend, and refusals are counted as "held"
   -ttl D            life asked for each key (default %s; %s to %s)
-  -d D              how long to measure, after a warm-up of %s or D (default %s; %s to %s)
+%s%s  -d D              how long to measure, after a warm-up of %s or D (default %s; %s to %s)
   -json             print one JSON document instead of the table
   -report F         write a page for people too: one HTML file with charts, for any browser
   -hgrm P           write the percentiles of each operation to P-acquire.hgrm and so on, in
@@ -198,7 +214,7 @@ examples:
 exit status: 0 measured; 1 no lock could be taken, no nodes to measure, or a file not written;
 2 wrong flags; 130 interrupted: what was measured until then is printed, marked as partial.
 `, minSpawn, maxSpawn, defaultCallers, minCallers, maxCallers, loadUsage(), minKeys, maxKeys,
-		shortDuration(defaultTTL), shortDuration(minTTL), shortDuration(maxTTL),
+		shortDuration(defaultTTL), shortDuration(minTTL), shortDuration(maxTTL), lockUsage(), sweepUsage(),
 		shortDuration(settings{duration: maxDuration}.warmUp()),
 		shortDuration(defaultDuration), shortDuration(minDuration), shortDuration(maxDuration))
 }

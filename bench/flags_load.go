@@ -125,7 +125,7 @@ func loadUsage() string {
                     from %d to %d)
   -wait D           how long an acquire of the open loop waits for the lock (default %s, as
                     Acquire does; 0s: one attempt)
-  -contend          callers (default %d) wait for the same keys (default 1) and release at once: how
+  -contend          callers (default %d) wait for the same keys (default 1) and do not renew: how
                     long a hand-over takes, who waits longest; -wait is %s then by default
   -lockers N        lockers that contending callers are dealt out to (default 1; to %d)
   -fault list       what to do to spawned nodes, at times since the end of the warm-up; nodes from 0:

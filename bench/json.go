@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// writeJSON prints the result as one document; type result describes it.
-func writeJSON(w io.Writer, r *result) error {
+// writeJSON prints a result or a sweep as one document; the types result and sweepResult describe them.
+func writeJSON(w io.Writer, document any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false) // error messages are for people
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
+	return encoder.Encode(document)
 }

@@ -22,6 +22,7 @@ type load struct {
 	locker   *redlock.Locker
 	ttl      time.Duration
 	wait     time.Duration // of an acquire; 0: it makes one attempt
+	hold     time.Duration // before a release
 	schedule schedule      // of the open loop
 	next     atomic.Int64  // the first start that no caller has taken yet
 
@@ -45,6 +46,7 @@ func newLoad(lockers []*redlock.Locker, s settings) *load {
 		locker: lockers[0],
 		ttl:    s.ttl,
 		wait:   s.wait,
+		hold:   s.hold,
 		start:  start,
 		from:   start.Add(s.warmUp()),
 		until:  start.Add(s.warmUp() + s.duration),
@@ -115,7 +117,7 @@ func (l *load) caller(ctx context.Context, r *recorder, keys []string) {
 	}
 }
 
-// cycle acquires, renews and releases once; the acquire and the whole count from start, which in an open loop
+// cycle acquires, renews, holds and releases once; the acquire and the whole count from start, which in an open loop
 // can be long past. It reports whether it got the lock.
 func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Time) bool {
 	recorded := !start.Before(l.from)
@@ -136,9 +138,11 @@ func (l *load) cycle(ctx context.Context, r *recorder, key string, start time.Ti
 	renewErr := lock.Renew(ctx, l.ttl)
 	renewed := time.Now()
 	note(renew, renewed.Sub(acquired), renewErr)
+	pause(ctx, l.hold)
+	begun := time.Now()
 	releaseErr := lock.Release(ctx)
 	released := time.Now()
-	note(release, released.Sub(renewed), releaseErr)
+	note(release, released.Sub(begun), releaseErr)
 	if renewErr == nil && releaseErr == nil {
 		note(cycle, released.Sub(start), nil)
 		r.locks.Add(1)

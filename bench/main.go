@@ -13,7 +13,10 @@
 // up; -fault brings outages about on spawned nodes, -rtt puts them at a distance, and -contend makes the
 // callers wait for each other.
 //
-// With -json one document goes to standard output instead of the table; type result (result.go) describes it.
+// -sweep runs the closed loop with more and more callers or nodes.
+//
+// With -json one document goes to standard output instead of the table; type result (result.go) describes it, type
+// sweepResult (sweep.go) that of a sweep.
 //
 // bench compare a.json b.json prints two such documents side by side; -report and -hgrm leave files behind.
 //
@@ -95,6 +98,9 @@ func (c *command) run(ctx context.Context, args []string) int {
 		c.complain(err)
 		return exitUsage
 	}
+	if s.sweep != "" {
+		return c.runSweep(ctx, s)
+	}
 	r, err := c.measure(ctx, s)
 	var missing []error
 	if err == nil {
@@ -123,17 +129,30 @@ func (c *command) run(ctx context.Context, args []string) int {
 }
 
 // measure sets up the nodes, runs the load on them and takes them down again.
-func (c *command) measure(ctx context.Context, s settings) (*result, error) {
+func (c *command) measure(ctx context.Context, s settings) (r *result, err error) {
+	err = c.onNodes(s, func(nodes *nodeSet) (err error) {
+		r, err = c.measureOn(ctx, s, nodes)
+		return err
+	})
+	return r, err
+}
+
+func (c *command) onNodes(s settings, use func(*nodeSet) error) error {
 	nodes, err := openNodes(s)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.nodes.Store(nodes)
 	defer func() {
 		c.complain(nodes.stop())
 		c.nodes.Store(nil)
 	}()
-	lockers, err := openLockers(nodes.urls, s.lockers)
+	return use(nodes)
+}
+
+// measureOn runs the load.
+func (c *command) measureOn(ctx context.Context, s settings, nodes *nodeSet) (*result, error) {
+	lockers, err := openLockers(nodes.urls, s)
 	if err != nil {
 		return nil, err
 	}

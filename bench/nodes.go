@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -26,7 +27,7 @@ func openNodes(s settings) (*nodeSet, error) {
 	case s.spawn > 0:
 		return spawnNodes(s)
 	}
-	return embedNodes(embeddedCount)
+	return embedNodes(cmp.Or(s.embed, embeddedCount))
 }
 
 func embedNodes(n int) (*nodeSet, error) {

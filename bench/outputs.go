@@ -28,6 +28,17 @@ func fileName(target *string) func(string) error {
 	}
 }
 
+// writeSweep leaves the page of a sweep behind.
+func (o outputs) writeSweep(swept *sweepResult) error {
+	if o.report == "" {
+		return nil
+	}
+	if err := writeFile(o.report, func(w io.Writer) error { return writeSweepReport(w, swept) }); err != nil {
+		return fmt.Errorf("-report: %w", err)
+	}
+	return nil
+}
+
 // write leaves the files behind, each whatever happened to the others; it returns why some are missing.
 // The figures are printed before, so that a full disk does not cost a measurement.
 func (o outputs) write(r *result, total *recorder) []error {

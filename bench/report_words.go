@@ -80,15 +80,11 @@ func (r *result) banner() string {
 
 func (r *result) tiles() []tile {
 	acquired := r.Results[acquire]
-	var failures int64
-	for _, f := range r.Failures {
-		failures += f.Count
-	}
 	return []tile{
 		{"locks a second", rateText(acquired.PerSecond)},
 		{"acquire, p50", acquired.text(acquired.P50)},
 		{"acquire, p99", acquired.text(acquired.P99)},
-		{"failed calls", grouped(failures)},
+		{"failed calls", grouped(r.failedCalls())},
 	}
 }
 

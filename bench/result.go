@@ -11,6 +11,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
+// format is that of the documents of -json.
+const format = 2
+
 // result is all that the tool has to say; the table shows it and -json prints it as it stands.
 type result struct {
 	Tool        string      `json:"tool"`   // "redlock-bench"
@@ -42,6 +45,8 @@ type inputs struct {
 	Callers    int     `json:"callers"`
 	Keys       int     `json:"keys"`
 	TTLMs      float64 `json:"ttl_ms"`
+	HoldMs     float64 `json:"hold_ms"` // between the grant and the release; part of a full cycle
+	Fencing    bool    `json:"fencing"` // each lock has a fence
 	DurationMs float64 `json:"duration_ms"`
 	WarmUpMs   float64 `json:"warm_up_ms"` // not counted in any figure
 }
@@ -121,13 +126,13 @@ func newResult(s settings, nodes *nodeSet, l *load, probed []*probe, partial boo
 	measured := max(l.ended.Sub(l.from), 0)
 	r := &result{
 		Tool:    "redlock-bench",
-		Format:  2,
+		Format:  format,
 		Started: l.start.UTC().Truncate(time.Millisecond),
 		Partial: partial,
 		Inputs: inputs{
 			Nodes: nodes.kind, Loop: s.loop(), Rate: s.rate, WaitMs: millis(s.wait),
 			Contend: s.contend, Lockers: max(s.lockers, 1), Callers: s.callers, Keys: s.keys,
-			TTLMs: millis(s.ttl), DurationMs: millis(s.duration), WarmUpMs: millis(s.warmUp()),
+			TTLMs: millis(s.ttl), HoldMs: millis(s.hold), Fencing: s.fencing, DurationMs: millis(s.duration), WarmUpMs: millis(s.warmUp()),
 		},
 		Environment: environment{
 			Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
@@ -169,7 +174,11 @@ func notes(in inputs) []string {
 	}
 	if in.Contend {
 		n = append(n, "hand-over: from the begin of a release to the return of the next acquire of that key, if this one "+
-			"was waiting by then; callers release at once and do not renew")
+			"was waiting by then; callers do not renew")
+	}
+	if in.HoldMs > 0 {
+		n = append(n, fmt.Sprintf("a caller holds each lock for %s before it releases it: a full cycle and its rate include that",
+			milliText(in.HoldMs)))
 	}
 	if in.WaitMs > 0 {
 		n = append(n, fmt.Sprintf("an acquire waits for up to %s until it has the lock, and fails then", milliText(in.WaitMs)))
@@ -202,6 +211,14 @@ func (r *result) addOperations(total *recorder, measured time.Duration) {
 
 // locks is the number of locks that were acquired.
 func (r *result) locks() int64 { return r.Results[acquire].Count }
+
+// failedCalls counts the calls of all operations that failed.
+func (r *result) failedCalls() (n int64) {
+	for _, f := range r.Failures {
+		n += f.Count
+	}
+	return n
+}
 
 // firstFailure is the message of an acquire that failed, of the class that most of them fell into.
 func (r *result) firstFailure() string {

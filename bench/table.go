@@ -34,9 +34,9 @@ func writeTable(w io.Writer, r *result) error {
 func writeHead(b *strings.Builder, r *result) {
 	in, env := r.Inputs, r.Environment
 	fmt.Fprintf(b, "%s: quorum %d\n", r.describeNodes(), r.Quorum)
-	fmt.Fprintf(b, "%s, %s, ttl %s; %s, %s/%s, %s\n",
-		counted(in.Callers, "caller"), counted(in.Keys, "key"), milliText(in.TTLMs),
-		env.Go, env.OS, env.Arch, counted(env.CPUs, "CPU"))
+	b.WriteString(wrapped(fmt.Sprintf("%s, %s, ttl %s%s; %s, %s/%s, %s",
+		counted(in.Callers, "caller"), counted(in.Keys, "key"), milliText(in.TTLMs), in.lockText(),
+		env.Go, env.OS, env.Arch, counted(env.CPUs, "CPU")), "", lineWidth))
 	fmt.Fprintf(b, "%s; measured for %s, after a warm-up of %s\n",
 		in.loopText(), milliText(r.MeasuredMs), milliText(in.WarmUpMs))
 	if r.Partial {

@@ -16,6 +16,18 @@ func (in inputs) loopText() string {
 	return "closed loop"
 }
 
+// lockText tells what is not as usual about the locks.
+func (in inputs) lockText() string {
+	text := ""
+	if in.HoldMs > 0 {
+		text += ", held for " + milliText(in.HoldMs)
+	}
+	if in.Fencing {
+		text += ", with fences"
+	}
+	return text
+}
+
 // text tells whether the schedule was kept.
 func (s starts) text() string {
 	of := counted(int(s.Scheduled), "start")

@@ -30,6 +30,7 @@ type config struct {
 	waiting    bool     // the workload is waiting, not cycles
 	lockers    int      // in contention
 	sections   []string // names of sections of -waiting; empty for all
+	markdown   bool     // the output is for a document
 }
 
 // Values of -pool. Raised spares a caller the wait for a connection, and yet it need not be a gift: in one series on
@@ -58,6 +59,10 @@ func (c config) poolGiven() string {
 
 // limit is the time a measurement with a stopped node gets where a library may wait for that node.
 func (c config) limit() time.Duration { return 3 * c.each }
+
+func (c config) wantsSection(name string) bool {
+	return len(c.sections) == 0 || slices.Contains(c.sections, name)
+}
 
 // minority is the number of nodes that can be stopped while a quorum is left.
 func (c config) minority() int { return (c.nodes - 1) / 2 }
@@ -96,6 +101,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	fs.BoolVar(&c.waiting, "waiting", false, "measure waiting for a key that others want, in place of cycles on keys of one's own")
 	fs.IntVar(&c.lockers, "lockers", 16, "with -waiting: lockers that contend for one key")
 	fs.StringVar(&sections, "sections", "", "with -waiting: sections to run, of "+strings.Join(sectionNames(), ","))
+	fs.BoolVar(&c.markdown, "markdown", false, "print for a document: a paragraph on where the numbers come from, then the tables")
 	if err := fs.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -135,6 +141,16 @@ func (c config) checkWorkload(given map[string]bool) error {
 	for _, name := range c.only {
 		if c.waiting && !slices.Contains(waitingNames(), name) {
 			return fmt.Errorf("-only: %s takes no part in -waiting", name)
+		}
+	}
+	return c.checkSections()
+}
+
+// checkSections refuses a library that takes part in none of the sections.
+func (c config) checkSections() error {
+	for _, lib := range libraries() {
+		if len(c.sections) > 0 && slices.Contains(c.only, lib.name) && !slices.ContainsFunc(c.sections, lib.takesPart) {
+			return fmt.Errorf("-only: %s takes no part in -sections %s", lib.name, strings.Join(c.sections, ","))
 		}
 	}
 	return nil

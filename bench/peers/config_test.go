@@ -47,8 +47,24 @@ func TestWaitingRunsTheLibrariesThatCanWait(t *testing.T) {
 	for _, lib := range b.libraries() {
 		got = append(got, lib.name)
 	}
-	if !slices.Equal(got, []string{nameRedlock, nameRedsync, nameRedsyncFailFast}) {
+	if !slices.Equal(got, []string{nameRedlock, nameRedsync, nameRedsyncFailFast, nameRueidislock}) {
 		t.Errorf("waiting: %v", got)
+	}
+}
+
+func TestSectionsAreRunByWhoTakesPart(t *testing.T) {
+	b := bench{cfg: config{waiting: true, only: []string{nameRedsync, nameRueidislock}}}
+	for section, want := range map[string][]string{
+		sectionHandOver: {nameRedsync, nameRueidislock}, sectionContention: {nameRedsync, nameRueidislock},
+		sectionCrowd: {nameRedsync, nameRueidislock}, sectionGreedy: {nameRedsync}, sectionParked: {nameRedsync},
+	} {
+		var got []string
+		for _, lib := range b.in(section) {
+			got = append(got, lib.name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", section, got, want)
+		}
 	}
 }
 
@@ -81,6 +97,8 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		"-waiting -lockers 1":      "-lockers",
 		"-waiting -sections queue": "-sections",
 		"-waiting -only redislock": "-only",
+
+		"-waiting -only redlock,rueidislock -sections parked,greedy": "rueidislock takes no part",
 	} {
 		_, err := parseFlags(strings.Fields(args), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), name) {

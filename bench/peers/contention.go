@@ -18,7 +18,7 @@ func (b *waitingBench) runContention(ctx context.Context) error {
 	const grants, longest = "grants", "longest wait"
 	r := newReport("library", shown(grants, formatWhole), shown(longest, formatSeconds), shown("least served", formatWhole),
 		shown("most served", formatWhole), shown("least/most", formatRatio), summed(columnViolations), summed(columnFailed))
-	err := b.turns(ctx, func(lib library) error {
+	err := b.turns(ctx, sectionContention, func(lib library) error {
 		return b.withLockers(ctx, lib, b.plan.lockers, 1, func(all lockers) error {
 			var contenders []contender
 			for _, w := range all {

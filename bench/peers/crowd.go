@@ -19,7 +19,7 @@ func (b *waitingBench) runCrowd(ctx context.Context) error {
 	r := newReport("library", shown("grants", formatWhole), shown("elapsed", formatSeconds), shown(perGrant, formatSeconds),
 		shown(commands, formatRate), shown("longest wait", formatSeconds), summed(columnViolations), summed(columnFailed))
 	p := b.plan.crowd
-	err := b.turns(ctx, func(lib library) error {
+	err := b.turns(ctx, sectionCrowd, func(lib library) error {
 		return b.withLockers(ctx, lib, 1, p.callers, func(all lockers) error {
 			o, executed, err := b.crowd(ctx, all[0])
 			b.mustBeZero(lib, "crowd", "violations", o.violations)

@@ -5,60 +5,112 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
-var shownModules = []string{
-	"github.com/redlock-go/redlock",
-	"github.com/go-redsync/redsync/v4",
-	"github.com/bsm/redislock",
-	"github.com/redis/go-redis/v9",
+// environment is where the numbers come from.
+type environment struct {
+	args     []string // of the command
+	when     time.Time
+	platform string
+	cpus     int
+	procs    int // GOMAXPROCS
+	load     string
+	versions []string // of Go and of the modules
+	server   string   // version
+	nodes    int
+}
+
+func (b *bench) environment(ctx context.Context) (environment, error) {
+	version, err := serverVersion(ctx, b.urls[0])
+	if err != nil {
+		return environment{}, err
+	}
+	return environment{
+		args: os.Args[1:], when: time.Now(),
+		platform: runtime.GOOS + "/" + runtime.GOARCH, cpus: runtime.NumCPU(), procs: runtime.GOMAXPROCS(0), load: loadAverage(),
+		versions: append([]string{runtime.Version()}, moduleVersions()...), server: version, nodes: b.cfg.nodes,
+	}, nil
+}
+
+// lines are for a terminal.
+func (e environment) lines() []string {
+	return []string{
+		"command: " + strings.Join(append([]string{"peers"}, e.args...), " "),
+		"date: " + e.when.Format(time.RFC3339),
+		fmt.Sprintf("machine: %s, %d CPUs (GOMAXPROCS %d), shared by the callers and the servers", e.platform, e.cpus, e.procs),
+		"load average before the first measurement: " + e.load,
+		fmt.Sprintf("versions: %s; redis-server %s, %d of them on loopback, no persistence", strings.Join(e.versions, ", "), e.server, e.nodes),
+	}
+}
+
+// paragraph is for a document: a reader repeats the run by it.
+func (e environment) paragraph(rounds int) string {
+	command := strings.Join(append([]string{"cd bench/peers && go run ."}, e.args...), " ")
+	return fmt.Sprintf("Command %s, %s UTC; %s, %s (GOMAXPROCS %d) shared by the callers and the servers, load average %s before the run; "+
+		"%s, redis-server %s; %s on loopback without persistence; medians of %s (lowest–highest), the libraries taking turns within each round.",
+		codeSpan(command), e.when.UTC().Format("2006-01-02, 15:04"), e.platform, count(e.cpus, "CPU"), e.procs, e.load,
+		strings.Join(e.versions, ", "), e.server, count(e.nodes, "node"), count(rounds, "round"))
 }
 
 // printEnvironment says where the numbers come from and what every library was given.
 func (b *bench) printEnvironment(ctx context.Context) error {
-	version, err := serverVersion(ctx, b.urls[0])
+	e, err := b.environment(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "command: %s\n", strings.Join(append([]string{"peers"}, os.Args[1:]...), " "))
-	fmt.Fprintf(b.out, "date: %s\n", time.Now().Format(time.RFC3339))
-	fmt.Fprintf(b.out, "machine: %s/%s, %d CPUs (GOMAXPROCS %d), shared by the callers and the servers\n",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.GOMAXPROCS(0))
-	fmt.Fprintf(b.out, "load average before the first measurement: %s\n", loadAverage())
-	fmt.Fprintf(b.out, "versions: %s; redis-server %s, %d of them on loopback, no persistence\n",
-		strings.Join(append([]string{runtime.Version()}, moduleVersions()...), ", "), version, b.cfg.nodes)
-	if b.cfg.waiting {
-		b.explainWaiting()
-	} else {
-		b.explainCycles()
+	explained := append(b.explain(), "PoolSize of the go-redis clients: "+b.cfg.poolGiven())
+	if b.out.markdown {
+		fmt.Fprintln(b.out, e.paragraph(b.cfg.rounds)+" "+sentences(explained))
+		fmt.Fprint(b.out, "\nWhat each was given:\n\n")
+		b.printGiven("- ")
+		return nil
 	}
-	fmt.Fprintf(b.out, "PoolSize of the others' clients: %s\n", b.cfg.poolGiven())
+	for _, line := range append(e.lines(), explained...) {
+		fmt.Fprintln(b.out, line)
+	}
 	fmt.Fprintln(b.out, "what each was given:")
+	b.printGiven("  ")
+	return nil
+}
+
+// sentences makes a part of a paragraph of lines.
+func sentences(lines []string) string {
+	var text strings.Builder
+	for i, line := range lines {
+		if i > 0 {
+			text.WriteByte(' ')
+		}
+		text.WriteString(strings.ToUpper(line[:1]) + line[1:] + ".")
+	}
+	return text.String()
+}
+
+func (b *bench) printGiven(mark string) {
 	for _, lib := range b.libraries() {
 		given := lib.given
 		if b.cfg.waiting {
 			given = lib.waits
 		}
-		fmt.Fprintf(b.out, "  %s: %s\n", lib.name, given)
+		fmt.Fprintf(b.out, "%s%s: %s\n", mark, lib.name, given)
 	}
-	return nil
 }
 
-func (b *bench) explainCycles() {
-	fmt.Fprintf(b.out, "workload: every caller acquires and releases a new key per cycle, ttl %v, one after the other\n", ttl)
-	fmt.Fprintf(b.out, "failed: calls that returned an error; stuck: callers still in a call %v after the end\n", grace)
-	fmt.Fprintln(b.out, "heap/cycle: bytes allocated per cycle; a library is opened for its turn and closed after it, GOGC is "+gogc())
-}
-
-func (b *bench) explainWaiting() {
-	fmt.Fprintf(b.out, "workload: lockers that want one key and wait for it, ttl %v; a locker shares no connection with another\n", ttl)
-	fmt.Fprintln(b.out, "failed: calls that returned an error before the end; violations: two holders at once")
-	fmt.Fprintln(b.out, "a library is opened for its turn and closed after it, GOGC is "+gogc())
+// explain tells what was measured, and what the words of the tables mean.
+func (b *bench) explain() []string {
+	if b.cfg.waiting {
+		return []string{
+			fmt.Sprintf("workload: lockers that want one key and wait for it, ttl %v; a locker shares no connection with another", ttl),
+			"failed: calls that returned an error before the end; violations: two holders at once",
+			"a library is opened for its turn and closed after it, GOGC is " + gogc(),
+		}
+	}
+	return []string{
+		fmt.Sprintf("workload: every caller acquires and releases a new key per cycle, ttl %v, one after the other", ttl),
+		fmt.Sprintf("failed: calls that returned an error; stuck: callers still in a call %v after the end", grace),
+		"heap/cycle: bytes allocated per cycle; a library is opened for its turn and closed after it, GOGC is " + gogc(),
+	}
 }
 
 // loadAverage shows a reader who else was at work on the machine. Linux only.
@@ -77,57 +129,4 @@ func gogc() string {
 		return set
 	}
 	return "100"
-}
-
-func moduleVersions() []string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return nil
-	}
-	var versions []string
-	for _, path := range shownModules {
-		for _, module := range info.Deps {
-			if module.Path == path {
-				versions = append(versions, path+" "+versionOf(module))
-			}
-		}
-	}
-	return versions
-}
-
-func versionOf(module *debug.Module) string {
-	if module.Replace != nil {
-		return "(this working tree)"
-	}
-	return module.Version
-}
-
-func serverVersion(ctx context.Context, url string) (string, error) {
-	opts, err := redis.ParseURL(url)
-	if err != nil {
-		return "", err
-	}
-	client := redis.NewClient(opts)
-	defer client.Close()
-	info, err := client.Info(ctx, "server").Result()
-	if err != nil {
-		return "", err
-	}
-	return versionIn(info), nil
-}
-
-// versionIn finds the version in an answer to INFO server. Valkey names its own beside the one of Redis it is
-// compatible with.
-func versionIn(info string) string {
-	found := "(unknown version)"
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "valkey_version":
-			return "valkey " + value
-		case "redis_version":
-			found = value
-		}
-	}
-	return found
 }

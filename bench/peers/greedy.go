@@ -20,7 +20,7 @@ func (b *waitingBench) runGreedy(ctx context.Context) error {
 	}
 	columns = append(columns, shown("longest wait of the modest", formatSeconds), summed(columnViolations), summed(columnFailed))
 	r := newReport("library, grants of each", columns...)
-	err := b.turns(ctx, func(lib library) error {
+	err := b.turns(ctx, sectionGreedy, func(lib library) error {
 		err := b.greedyTurn(ctx, lib, lib.name, false, r)
 		if lib.name == nameRedlock {
 			err = errors.Join(err, b.greedyTurn(ctx, lib, lib.name+", TryAcquire in a loop", true, r))

@@ -14,7 +14,7 @@ const handOverLimit = 30 * time.Second
 
 type handOverPlan struct {
 	pairs          int           // of lockers, each with a key of its own, at the same time: most of the time is spent asleep
-	ours, theirs   int           // hand-overs per round, over all pairs: a library that polls takes longer
+	ours, theirs   int           // hand-overs per round, over all pairs: a library that polls takes longer, one that is woken makes as many as ours
 	waited, spread time.Duration // a waiter has waited this long, and a random part of spread, when the holder releases
 	box            time.Duration // no hand-over begins after it
 }
@@ -22,7 +22,7 @@ type handOverPlan struct {
 // each is the number of hand-overs of one pair.
 func (p handOverPlan) each(lib library) int {
 	all := p.theirs
-	if lib.name == nameRedlock {
+	if lib.name == nameRedlock || lib.name == nameRueidislock {
 		all = p.ours
 	}
 	return (all + p.pairs - 1) / p.pairs
@@ -33,7 +33,7 @@ func (b *waitingBench) runHandOver(ctx context.Context) error {
 	r := newReport("library", shown("p50", formatSeconds), shown("p90", formatSeconds), shown("max", formatSeconds),
 		summed("count"), summed(columnViolations), summed(columnFailed))
 	p := b.plan.handOver
-	err := b.turns(ctx, func(lib library) error {
+	err := b.turns(ctx, sectionHandOver, func(lib library) error {
 		return b.withLockers(ctx, lib, 2*p.pairs, 1, func(all lockers) error {
 			h := handOvers(ctx, all, p, p.each(lib))
 			b.mustBeZero(lib, "handover", "violations", h.early)

@@ -22,9 +22,9 @@ func (b *bench) runHealthy(ctx context.Context) (results, error) {
 		if err := b.measureHealthy(ctx, callers, all); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(b.out, "\n%s, all %d nodes up, %d rounds of %v: median (min–max)\n\n",
-			count(callers, "caller"), b.cfg.nodes, b.cfg.rounds, b.cfg.each)
-		b.printTable(all, callers, 0)
+		fmt.Fprintf(b.out, "\n%s, all %d nodes up, %s of %v: median (min–max)\n\n",
+			count(callers, "caller"), b.cfg.nodes, count(b.cfg.rounds, "round"), b.cfg.each)
+		b.printTable(all, healthyRows(b.libraries(), callers))
 	}
 	return all, nil
 }
@@ -85,24 +85,32 @@ func (b *bench) libraries() []library {
 	return wanted
 }
 
-// printTable prints the libraries that have a series at that place, and then one cause for each that failed.
-func (b *bench) printTable(all results, callers, stopped int) {
+// tableRow is a series and what it is called in its table.
+type tableRow struct {
+	name  string
+	place place
+}
+
+func healthyRows(libs []library, callers int) []tableRow {
+	var rows []tableRow
+	for _, lib := range libs {
+		rows = append(rows, tableRow{lib.name, place{lib.name, callers, 0}})
+	}
+	return rows
+}
+
+// printTable prints the rows whose series were measured, and then one cause for each that failed.
+func (b *bench) printTable(all results, rows []tableRow) {
 	t := table{header: append([]string{"library"}, seriesHeader...)}
-	var causes []string
-	for _, lib := range b.libraries() {
-		s, ok := all[place{lib.name, callers, stopped}]
-		if !ok {
-			continue
-		}
-		t.add(append([]string{lib.name}, s.cells()...)...)
-		if s.failure != nil {
-			causes = append(causes, fmt.Sprintf("%s failed with, for one: %.300v", lib.name, s.failure))
+	var causes causes
+	for _, row := range rows {
+		if s, ok := all[row.place]; ok {
+			t.add(append([]string{row.name}, s.cells()...)...)
+			causes.add(row.name, s.failure)
 		}
 	}
 	t.render(b.out)
-	for _, cause := range causes {
-		fmt.Fprintln(b.out, cause)
-	}
+	causes.print(b.out)
 }
 
 func count(n int, noun string) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -13,6 +14,7 @@ const (
 	nameRedsync         = "redsync"
 	nameRedsyncFailFast = "redsync-failfast"
 	nameRedislock       = "redislock"
+	nameRueidislock     = "rueidislock"
 )
 
 // A library is one side of the comparison.
@@ -21,6 +23,8 @@ type library struct {
 	given string // what it was given, printed so that a reader can judge whether that was fair
 	open  func(ctx context.Context, urls []string, poolSize int) (session, error)
 	waits string // as given, with -waiting; empty for a library that takes no part in it
+	// The sections of -waiting in which it takes part; none for all.
+	sections []string
 }
 
 // A session is a library connected to its nodes. It is safe for concurrent use.
@@ -37,13 +41,32 @@ type held interface {
 // libraries lists them in the order in which they take turns.
 func libraries() []library {
 	return []library{
-		{nameRedlock, "redlock.Open(urls) with default options, TryAcquire, all nodes", openRedlock,
-			"redlock.Open(urls) with default options for each locker, Acquire with Wait(0), all nodes"},
-		{nameRedsync, "default options but the expiry, TryLockContext (one attempt), all nodes; " + clientGiven, openRedsync,
-			"default options but the expiry and WithTries(no end), LockContext, all nodes; for each locker a " + clientGiven},
-		{nameRedsyncFailFast, "the same with WithFailFast(true); " + clientGiven, openRedsyncFailFast,
-			"the same with WithFailFast(true)"},
-		{nameRedislock, "bsm/redislock, Obtain with nil options (one attempt), the first node ALONE; " + clientGiven, openRedislock, ""},
+		{
+			name: nameRedlock, open: openRedlock,
+			given: "redlock.Open(urls) with default options, TryAcquire, all nodes",
+			waits: "redlock.Open(urls) with default options for each locker, Acquire with Wait(0), all nodes",
+		},
+		{
+			name: nameRedsync, open: openRedsync,
+			given: "default options but the expiry, TryLockContext (one attempt), all nodes; " + clientGiven,
+			waits: "default options but the expiry and WithTries(no end), LockContext, all nodes; for each locker a " + clientGiven,
+		},
+		{
+			name: nameRedsyncFailFast, open: openRedsyncFailFast,
+			given: "the same with WithFailFast(true); " + clientGiven,
+			waits: "the same with WithFailFast(true)",
+		},
+		{
+			name: nameRedislock, open: openRedislock,
+			given: "bsm/redislock, Obtain with nil options (one attempt), the first node ALONE; " + clientGiven,
+		},
+		{
+			name: nameRueidislock, open: openRueidislock,
+			given: "rueidis/rueidislock, TryWithContext (one attempt), the first node ALONE; " + rueidislockGiven,
+			waits: "rueidis/rueidislock for each locker, WithContext, the first node ALONE, woken by client-side caching; " + rueidislockGiven,
+			// Not parked: the stranger's key has a name that it does not ask for. Not greedy, which is about quorums.
+			sections: []string{sectionHandOver, sectionContention, sectionCrowd},
+		},
 	}
 }
 
@@ -56,6 +79,11 @@ func waitingNames() []string {
 		}
 	}
 	return names
+}
+
+// takesPart is for libraries that can wait.
+func (l library) takesPart(section string) bool {
+	return len(l.sections) == 0 || slices.Contains(l.sections, section)
 }
 
 func libraryNames() []string {

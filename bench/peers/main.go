@@ -50,7 +50,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, redistest.StopAll(servers)) }()
 
-	b := &bench{cfg: cfg, servers: servers, urls: redistest.URLs(servers), out: out}
+	b := &bench{cfg: cfg, servers: servers, urls: redistest.URLs(servers), out: output{Writer: out, markdown: cfg.markdown}}
 	if err := b.printEnvironment(ctx); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ type bench struct {
 	cfg     config
 	servers []*redistest.Server
 	urls    []string
-	out     io.Writer
+	out     output
 }
 
 func explain(err error) string {

@@ -33,8 +33,8 @@ func (b *bench) outageRound(ctx context.Context, lib library, callers int, all r
 	switch lib.name {
 	case nameRedlock:
 		err = b.outageOfOurs(ctx, lib, callers, all)
-	case nameRedislock:
-		// Its one node is either up, and then nothing differs from the healthy state, or stopped, and then
+	case nameRedislock, nameRueidislock:
+		// Their one node is either up, and then nothing differs from the healthy state, or stopped, and then
 		// there is no lock to be had.
 	default:
 		err = b.outageOfRival(ctx, lib, callers, all)
@@ -106,17 +106,25 @@ func (b *bench) resumeAll() error {
 	return errors.Join(errs...)
 }
 
+// printOutage shows ours and the others' in one table: what a stopped node costs is read across its rows.
 func (b *bench) printOutage(all results, callers int) {
-	for stopped := 0; stopped <= b.stoppedMax(); stopped++ {
-		what := fmt.Sprintf("%d of %d nodes stopped", stopped, b.cfg.nodes)
-		length := fmt.Sprintf("%v each", b.cfg.each)
-		switch stopped {
-		case 0:
-			what = "healthy, just before the stop"
-		case 1:
-			length = fmt.Sprintf("%v for redlock, %v for the others", b.cfg.each, b.cfg.limit())
+	fmt.Fprintf(b.out, "\n%s, nodes stopped; %s, %v for redlock, %v for the others: median (min–max)\n\n",
+		count(callers, "caller"), count(b.cfg.rounds, "round"), b.cfg.each, b.cfg.limit())
+	b.printTable(all, outageRows(b.libraries(), callers, b.cfg.nodes, b.stoppedMax()))
+}
+
+// outageRows has each library's conditions together. Some of the rows are of nobody: others than ours are measured
+// with one node stopped alone.
+func outageRows(libs []library, callers, nodes, stoppedMax int) []tableRow {
+	var rows []tableRow
+	for _, lib := range libs {
+		for stopped := 0; stopped <= stoppedMax; stopped++ {
+			condition := fmt.Sprintf("%d of %d stopped", stopped, nodes)
+			if stopped == 0 {
+				condition = "healthy just before"
+			}
+			rows = append(rows, tableRow{lib.name + ", " + condition, place{lib.name, callers, stopped}})
 		}
-		fmt.Fprintf(b.out, "\n%s, %s, %d rounds, %s\n\n", count(callers, "caller"), what, b.cfg.rounds, length)
-		b.printTable(all, callers, stopped)
 	}
+	return rows
 }

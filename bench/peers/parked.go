@@ -28,7 +28,7 @@ func (b *waitingBench) runParked(ctx context.Context) error {
 	p := b.plan.parked
 	err := b.parkedTurn(ctx, library{}, nil, "nobody waits", r)
 	if err == nil {
-		err = b.turns(ctx, func(lib library) error { return b.parkedTurns(ctx, lib, r) })
+		err = b.turns(ctx, sectionParked, func(lib library) error { return b.parkedTurns(ctx, lib, r) })
 	}
 	b.print(r, fmt.Sprintf("Parked: %s on a key that a stranger holds, CPU time over %v after %v",
 		count(p.waiters, "waiter"), p.measure, p.settle))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 )
@@ -68,15 +67,33 @@ var (
 	outageGoal         = atMost(2)
 )
 
-func printRatios(out io.Writer, healthy, outage results) {
+func printRatios(out output, healthy, outage results) {
 	printComparisons(out, slices.Concat(rateComparisons(healthy), latencyComparisons(healthy), outageComparisons(outage)))
 }
 
-func printComparisons(out io.Writer, all []comparison) {
+func printComparisons(out output, all []comparison) {
 	fmt.Fprint(out, "\nRatios, each between two measurements of one round: median (min–max)\n\n")
+	if out.markdown {
+		comparisonTable(all).render(out)
+		return
+	}
 	for _, c := range all {
 		fmt.Fprintln(out, c)
 	}
+}
+
+// comparisonTable has the parts of the lines in cells.
+func comparisonTable(all []comparison) *table {
+	t := table{header: []string{"", "ratio", "against", "goal"}}
+	for _, c := range all {
+		s := spreadOf(c.values)
+		verdict := c.goal.verdict(s, c.clean)
+		if !c.clean {
+			verdict += ", with failures"
+		}
+		t.add(c.label, s.format(formatRatio)+" ×", c.against, verdict)
+	}
+	return &t
 }
 
 // rateComparisons compare the throughput. "Best mode" takes the faster of the two modes in every round.
@@ -85,7 +102,7 @@ func rateComparisons(r results) []comparison {
 	for _, callers := range r.callers(nameRedlock) {
 		ours := r.get(nameRedlock, callers, 0)
 		byDefault, failFast := r.get(nameRedsync, callers, 0), r.get(nameRedsyncFailFast, callers, 0)
-		one := r.get(nameRedislock, callers, 0)
+		one, rueidis := r.get(nameRedislock, callers, 0), r.get(nameRueidislock, callers, 0)
 		add := func(theirs []float64, against string, g goal) {
 			if len(theirs) > 0 {
 				label := count(callers, "caller") + ", cycles/s"
@@ -95,6 +112,7 @@ func rateComparisons(r results) []comparison {
 		add(best(byDefault.rate, failFast.rate, math.Max), "redsync (best mode)", rateGoalsRedsync[callers])
 		add(byDefault.rate, "redsync (default)", rateGoalsRedsync[callers])
 		add(one.rate, "redislock on ONE node", rateGoalsRedislock[callers])
+		add(rueidis.rate, "rueidislock on ONE node", goal{})
 	}
 	return all
 }

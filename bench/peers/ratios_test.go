@@ -29,18 +29,20 @@ func TestRatiosComeFromTheSameRound(t *testing.T) {
 		{nameRedlock, 64, 0}:         {rate: []float64{100, 200}},
 		{nameRedsync, 64, 0}:         {rate: []float64{10, 10}},
 		{nameRedsyncFailFast, 64, 0}: {rate: []float64{5, 20}},
+		{nameRueidislock, 64, 0}:     {rate: []float64{200, 400}},
 	}
 	var out strings.Builder
-	printRatios(&out, healthy, results{})
+	printRatios(output{Writer: &out}, healthy, results{})
 	for _, want := range []string{
 		"64 callers, cycles/s: 10.0 (10.0–10.0) x redsync (best mode) (goal ≥ 9 x: reached)",
 		"64 callers, cycles/s: 15.0 (10.0–20.0) x redsync (default) (goal ≥ 9 x: reached)",
+		"64 callers, cycles/s: 0.50 (0.50–0.50) x rueidislock on ONE node (no goal)",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("missing %q in\n%s", want, out.String())
 		}
 	}
-	if strings.Contains(out.String(), "redislock") {
+	if strings.Contains(out.String(), "x redislock") {
 		t.Errorf("a library that was not measured is compared:\n%s", out.String())
 	}
 }

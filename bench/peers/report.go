@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 )
 
@@ -95,7 +94,7 @@ func (r *report) get(row, column string) []float64 {
 }
 
 // render prints the table, and then one cause for each row that had failures.
-func (r *report) render(out io.Writer) {
+func (r *report) render(out output) {
 	t := table{header: []string{r.first}}
 	for _, c := range r.columns {
 		t.header = append(t.header, c.name)
@@ -108,39 +107,40 @@ func (r *report) render(out io.Writer) {
 		t.add(cells...)
 	}
 	t.render(out)
+	var causes causes
 	for _, row := range r.rows {
-		if row.failure != nil {
-			fmt.Fprintf(out, "%s failed with, for one: %.300v\n", row.name, row.failure)
-		}
+		causes.add(row.name, row.failure)
 	}
+	causes.print(out)
 }
 
 // oursOverTheirs compares a column with that of redsync, in the better of its modes of each round (by pick) and
-// in its default.
+// in its default, and with that of rueidislock.
 func (r *report) oursOverTheirs(label, column string, pick func(a, b float64) float64) []comparison {
-	return r.compare(column, pick, func(theirs []float64, mode string) comparison {
-		return comparison{label: label, values: ratios(r.get(nameRedlock, column), theirs), against: "redsync (" + mode + ")"}
+	return r.compare(column, pick, func(theirs []float64, rival string) comparison {
+		return comparison{label: label, values: ratios(r.get(nameRedlock, column), theirs), against: rival}
 	})
 }
 
 // theirsOverOurs is the same the other way round, for what reads better as a number above one.
 func (r *report) theirsOverOurs(label, column string) []comparison {
-	return r.compare(column, math.Min, func(theirs []float64, mode string) comparison {
-		return comparison{label: label + ", redsync (" + mode + ")", values: ratios(theirs, r.get(nameRedlock, column)), against: "redlock's"}
+	return r.compare(column, math.Min, func(theirs []float64, rival string) comparison {
+		return comparison{label: label + ", " + rival, values: ratios(theirs, r.get(nameRedlock, column)), against: "redlock's"}
 	})
 }
 
-func (r *report) compare(column string, pick func(a, b float64) float64, pair func(theirs []float64, mode string) comparison) []comparison {
+func (r *report) compare(column string, pick func(a, b float64) float64, pair func(theirs []float64, rival string) comparison) []comparison {
 	byDefault, failFast := r.get(nameRedsync, column), r.get(nameRedsyncFailFast, column)
 	var all []comparison
-	add := func(theirs []float64, mode string) {
+	add := func(theirs []float64, rival string) {
 		if len(theirs) > 0 && len(r.get(nameRedlock, column)) > 0 {
-			c := pair(theirs, mode)
+			c := pair(theirs, rival)
 			c.clean = sum(r.get(nameRedlock, columnFailed))+sum(r.get(nameRedlock, columnViolations)) == 0
 			all = append(all, c)
 		}
 	}
-	add(best(byDefault, failFast, pick), "best mode")
-	add(byDefault, "default")
+	add(best(byDefault, failFast, pick), "redsync (best mode)")
+	add(byDefault, "redsync (default)")
+	add(r.get(nameRueidislock, column), "rueidislock on ONE node")
 	return all
 }

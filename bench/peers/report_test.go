@@ -14,7 +14,7 @@ func TestReportShowsMediansAndSumsOfTheRounds(t *testing.T) {
 	r.add("ours", nil, 0.003, 700, 0)
 	r.add("theirs", nil, math.NaN(), 300, 2)
 	var out strings.Builder
-	r.render(&out)
+	r.render(output{Writer: &out})
 	want := `| library |                       p50 |        grants | failed |
 | ------- | ------------------------: | ------------: | -----: |
 | ours    | 2.00 ms (1.00 ms–3.00 ms) | 600 (500–700) |      0 |

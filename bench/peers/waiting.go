@@ -11,6 +11,15 @@ import (
 // waitingEach is the default of -d with -waiting. A wait can take seconds, and the longest of several is of interest.
 const waitingEach = 6 * time.Second
 
+// Names of sections as they stand in -sections.
+const (
+	sectionHandOver   = "handover"
+	sectionContention = "contention"
+	sectionGreedy     = "greedy"
+	sectionCrowd      = "crowd"
+	sectionParked     = "parked"
+)
+
 // A section of -waiting is one question, with a table of its own.
 type section struct {
 	name string
@@ -19,11 +28,11 @@ type section struct {
 
 func sections() []section {
 	return []section{
-		{"handover", (*waitingBench).runHandOver},
-		{"contention", (*waitingBench).runContention},
-		{"greedy", (*waitingBench).runGreedy},
-		{"crowd", (*waitingBench).runCrowd},
-		{"parked", (*waitingBench).runParked},
+		{sectionHandOver, (*waitingBench).runHandOver},
+		{sectionContention, (*waitingBench).runContention},
+		{sectionGreedy, (*waitingBench).runGreedy},
+		{sectionCrowd, (*waitingBench).runCrowd},
+		{sectionParked, (*waitingBench).runParked},
 	}
 }
 
@@ -76,7 +85,7 @@ func (b *bench) runWaiting(ctx context.Context, p plan) (err error) {
 	defer func() { err = errors.Join(err, probes.close()) }()
 	w := &waitingBench{bench: b, plan: p, probes: probes}
 	for _, s := range sections() {
-		if len(b.cfg.sections) > 0 && !slices.Contains(b.cfg.sections, s.name) {
+		if !b.cfg.wantsSection(s.name) || len(b.in(s.name)) == 0 {
 			continue
 		}
 		if err := s.run(w, ctx); err != nil {
@@ -89,10 +98,15 @@ func (b *bench) runWaiting(ctx context.Context, p plan) (err error) {
 	return errors.Join(w.broken...)
 }
 
-// turns lets the libraries take turns, for all rounds.
-func (b *waitingBench) turns(ctx context.Context, turn func(lib library) error) error {
+// in returns the wanted libraries that take part in a section.
+func (b *bench) in(section string) []library {
+	return slices.DeleteFunc(b.libraries(), func(lib library) bool { return !lib.takesPart(section) })
+}
+
+// turns lets the libraries of a section take turns, for all rounds.
+func (b *waitingBench) turns(ctx context.Context, section string, turn func(lib library) error) error {
 	for range b.cfg.rounds {
-		for _, lib := range b.libraries() {
+		for _, lib := range b.in(section) {
 			if err := errors.Join(turn(lib), ctx.Err()); err != nil {
 				return fmt.Errorf("%s: %w", lib.name, err)
 			}

@@ -25,15 +25,16 @@ func TestEverySectionMeasuresEveryLibraryOnRealServers(t *testing.T) {
 	var out strings.Builder
 	b := &bench{
 		cfg:     config{waiting: true, rounds: 1, nodes: 3, pool: poolDefault},
-		servers: servers, urls: redistest.URLs(servers), out: &out,
+		servers: servers, urls: redistest.URLs(servers), out: output{Writer: &out},
 	}
 	if err := b.runWaiting(t.Context(), shortPlan); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, want := range []string{
 		"Hand-over:", "Contention:", "Tight loop:", "Crowd:", "Parked:",
-		"redlock, TryAcquire in a loop", "redsync, 1 locker × 3 callers", "redsync-failfast, 3 lockers × 1 caller",
+		"redlock, TryAcquire in a loop", "redsync, 1 locker × 3 callers", "redsync-failfast, 3 lockers × 1 caller", "| rueidislock ",
 		"hand-over p50, redsync (best mode): ", "contention, grants: ", "contention, longest wait: ", "crowd, commands per grant: ",
+		"hand-over p50, rueidislock on ONE node: ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("missing %q in\n%s", want, out.String())
@@ -51,7 +52,7 @@ func TestSectionsCanBePicked(t *testing.T) {
 	var out strings.Builder
 	b := &bench{
 		cfg:     config{waiting: true, rounds: 1, nodes: 1, pool: poolDefault, only: []string{nameRedlock}, sections: []string{"crowd"}},
-		servers: servers, urls: redistest.URLs(servers), out: &out,
+		servers: servers, urls: redistest.URLs(servers), out: output{Writer: &out},
 	}
 	if err := b.runWaiting(t.Context(), shortPlan); err != nil {
 		t.Fatal(err)
