@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	pingEvery = 2 * time.Millisecond // often enough for a p99, rare enough not to be a load
+	pingEvery = 5 * time.Millisecond // often enough for a p99; every 2 ms cost 4 % of the throughput at 256 callers
 	pingLimit = time.Second
 	pingHangs = 200 * time.Millisecond // the library's node timeout: a node this slow has no say in a lock
 )

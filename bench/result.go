@@ -183,7 +183,7 @@ func notes(in inputs) []string {
 	if in.WaitMs > 0 {
 		n = append(n, fmt.Sprintf("an acquire waits for up to %s until it has the lock, and fails then", milliText(in.WaitMs)))
 	}
-	n = append(n, "pings: one every 2 ms over a connection of its own to each node, while the load runs")
+	n = append(n, "pings: one every 5 ms over a connection of its own to each node, while the load runs")
 	if in.Nodes == "embedded" {
 		n = append(n, "embedded nodes are slower than real servers, and share the CPU with the callers: "+
 			"-spawn 5 or -nodes shows what a quorum costs")
