@@ -193,7 +193,7 @@ func (n *node) vouch(c *call, a answer) {
 	if a.vote == granted {
 		switch doubt := n.guard.withheld(n.guard.identity(n.index), c.round.ttl, n.clock()); {
 		case doubt == nil:
-		case doubt == errStrangers && n.guard.postpone(func() { n.vouch(c, a) }):
+		case doubt == errStrangers && n.postpone(c, a):
 			return
 		case doubt == errStrangers: // met in this very moment
 			n.vouch(c, a)
@@ -206,6 +206,11 @@ func (n *node) vouch(c *call, a answer) {
 		}
 	}
 	c.round.answer(c.index, a)
+}
+
+// postpone is apart from vouch so that only a vote that is postponed is kept on the heap.
+func (n *node) postpone(c *call, a answer) bool {
+	return n.guard.postpone(func() { n.vouch(c, a) })
 }
 
 // identify asks the node who it is if a connection was made since it last told; the error
