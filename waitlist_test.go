@@ -98,12 +98,15 @@ func TestAReleaseHandsTheKeyToAWaitingLockerInAFewRoundTrips(t *testing.T) {
 	}
 }
 
+// patient lockers make no attempt after a back-off, which may be lucky and overtake the list.
+var patient = WithBackoff(time.Hour, time.Hour)
+
 func TestLockersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		k := w.hold(w.open(), "orders", time.Minute)
 		var waiting []*acquiring
 		for range 8 {
-			waiting = append(waiting, w.waits(w.open(), "orders"))
+			waiting = append(waiting, w.waits(w.open(patient), "orders"))
 		}
 		for i, a := range waiting {
 			released := time.Now()
@@ -192,13 +195,13 @@ func TestWhoIsRefusedAfterBeingWokenKeepsItsPlace(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		holder, newcomer := w.open(), w.open()
 		k := w.hold(holder, "orders", time.Minute)
-		first, second := w.waits(w.open(), "orders"), w.waits(w.open(), "orders")
+		first, second := w.waits(w.open(patient), "orders"), w.waits(w.open(patient), "orders")
 		released := underWay(func() error { return k.Release(t.Context()) })
 		time.Sleep(150 * time.Microsecond) // its SETs arrive behind the release
 		lucky := w.hold(newcomer, "orders", time.Minute)
 		require.NoError(t, <-released)
 		time.Sleep(10 * time.Millisecond)
-		third := w.waits(w.open(), "orders")
+		third := w.waits(w.open(patient), "orders")
 		for _, a := range []*acquiring{first, second, third} {
 			require.NoError(t, lucky.Release(t.Context()))
 			lucky = a.granted(t)
