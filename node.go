@@ -45,6 +45,8 @@ type node struct {
 	wake     chan struct{} // 1 place; filled when an idle worker gets something to do
 	exited   chan struct{} // closed by the worker as its last act
 
+	introduced chan struct{} // closed by the worker when its first contact is over, well or badly
+
 	mu        sync.Mutex
 	idle      bool // the worker waits for wake
 	stopping  bool
@@ -74,7 +76,7 @@ type node struct {
 func newNode(name string, client redisClient, timeout time.Duration, clock func() instant) *node {
 	n := &node{
 		name: name, hash: hashOf(canonical(name)), client: client, timeout: timeout, clock: clock, left: nothing,
-		wake: make(chan struct{}, 1), exited: make(chan struct{}),
+		wake: make(chan struct{}, 1), exited: make(chan struct{}), introduced: make(chan struct{}),
 	}
 	n.dials.Store(1) // unlike met: clients that count nothing are asked once all the same
 	return n
@@ -121,6 +123,7 @@ func (n *node) run() error {
 	defer timer.Stop()
 	n.probe()
 	n.guard.introduced()
+	close(n.introduced)
 	for n.await(timer) {
 		// Let the other callers, and the other calls of the same round, queue up first:
 		// one yield made the batches large enough for a third more throughput.
