@@ -53,15 +53,17 @@ func earlier(t, u instant) instant {
 }
 
 // drift is the allowance for clocks of nodes and client that run at different rates, and
-// for the grain of expiry on the nodes: factor × ttl + constant.
+// for the grain of expiry on the nodes: factor × ttl + constant; and for the step by which this system's
+// clock moves, since a reading may be late by one.
 type drift struct {
 	factor   float64
 	constant time.Duration
+	step     time.Duration
 }
 
 // allowance is rounded up to the nanosecond: rounding may cost validity, never add to it.
 func (d drift) allowance(ttl time.Duration) time.Duration {
-	return time.Duration(math.Ceil(d.factor*float64(ttl))) + d.constant
+	return time.Duration(math.Ceil(d.factor*float64(ttl))) + d.constant + d.step
 }
 
 // until returns the last instant of a lease of ttl whose first command was sent at start.

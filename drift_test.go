@@ -54,6 +54,7 @@ func anyDrift(t *rapid.T) drift {
 	return drift{
 		factor:   rapid.OneOf(rapid.Just(0.01), rapid.Float64Range(0.01, 1)).Filter(func(f float64) bool { return f < 1 }).Draw(t, "factor"),
 		constant: time.Duration(rapid.Int64Range(int64(2*time.Millisecond), int64(time.Hour)).Draw(t, "constant")),
+		step:     time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "step")),
 	}
 }
 
@@ -190,11 +191,11 @@ func TestAFailedRenewalNeverLengthensUntilEvenAfterTheWallWasSetBack(t *testing.
 	require.LessOrEqual(t, k.Validity(), validity)
 }
 
-// exactDrift is factor × ttl + constant in rational numbers.
+// exactDrift is factor × ttl + constant + step in rational numbers.
 func exactDrift(d drift, ttl time.Duration) *big.Rat {
 	product := new(big.Rat).SetFloat64(d.factor)
 	product.Mul(product, new(big.Rat).SetInt64(int64(ttl)))
-	return product.Add(product, new(big.Rat).SetInt64(int64(d.constant)))
+	return product.Add(product, new(big.Rat).SetInt64(int64(d.constant+d.step)))
 }
 
 // grain is what a float64 of that size cannot tell apart: far below a nanosecond for leases
@@ -222,6 +223,8 @@ func TestValidityNeverExceedsTTLMinusElapsedMinusDrift(t *testing.T) {
 
 func TestValidityOfTheDefaultsIsThatOfTheDescription(t *testing.T) {
 	d := defaultConfig().drift
+	require.Equal(t, clockStep, d.step)
+	d.step = 0
 	start := clocksAt(0, 0)
 	now := clocksAt(30*time.Millisecond, 30*time.Millisecond)
 	require.Equal(t, 10*time.Second-30*time.Millisecond-102*time.Millisecond, d.until(start, 10*time.Second).left(now))

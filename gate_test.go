@@ -203,6 +203,12 @@ func TestTheDelayAfterALostAttemptFollowsItsReason(t *testing.T) {
 		require.LessOrEqual(t, next(elsewhere, true, base, limit, almost), limit)
 	}
 	near(limit, next(elsewhere, true, base, limit, almost))
+
+	r = retries{}
+	unseen := *elsewhere
+	unseen.Elapsed = 0 // by a clock that stood still meanwhile
+	near(time.Millisecond, next(&unseen, true, base, limit, almost))
+	near(2*time.Millisecond, next(&unseen, true, base, limit, almost))
 }
 
 func TestAnAttemptThroughTheGateAsksTheOthersOnlyIfItIsNotRefusedThere(t *testing.T) {

@@ -33,7 +33,7 @@ type config struct {
 
 func defaultConfig() config {
 	return config{
-		drift:       drift{factor: 0.01, constant: 2 * time.Millisecond},
+		drift:       drift{factor: 0.01, constant: 2 * time.Millisecond, step: clockStep},
 		nodeTimeout: 200 * time.Millisecond,
 		backoffBase: 50 * time.Millisecond,
 		backoffMax:  500 * time.Millisecond,
@@ -52,9 +52,9 @@ func defaultOwner() string {
 
 // WithDrift sets the drift allowance, factor × ttl + constant, that is taken off every
 // validity. Only larger allowances than the default (0.01, 2 ms) are accepted; factor must
-// be below 1.
+// be below 1. On Windows, whose clock moves in steps, another 1/64 s is taken off.
 func WithDrift(factor float64, constant time.Duration) Option {
-	return func(c *config) { c.drift = drift{factor, constant} }
+	return func(c *config) { c.drift.factor, c.drift.constant = factor, constant }
 }
 
 // WithNodeTimeout sets how long a round waits for the nodes (default 200 ms, at least

@@ -99,7 +99,7 @@ func TestTheLimitsOfEveryOptionAreAccepted(t *testing.T) {
 func TestTheDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	c, err := newConfig(nil)
 	require.NoError(t, err)
-	require.Equal(t, drift{0.01, 2 * time.Millisecond}, c.drift)
+	require.Equal(t, drift{0.01, 2 * time.Millisecond, clockStep}, c.drift)
 	require.Equal(t, 200*time.Millisecond, c.nodeTimeout)
 	require.False(t, c.nodeTimeoutSet)
 	require.Equal(t, 50*time.Millisecond, c.backoffBase)

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -231,6 +232,10 @@ func (w *waiter) sleep(d time.Duration) (woken bool, cause error) {
 // expiryGrain is added to the life that a key has left: Redis counts it in whole milliseconds.
 const expiryGrain = 2 * time.Millisecond
 
+// clockGrain stands for a round trip during which the clock stood still: that of Windows may move only
+// every 15.6 ms. Delays that grow from 0 would stay 0.
+const clockGrain = time.Millisecond
+
 // retries counts, by the reason, the attempts that were lost in a row.
 type retries struct{ held, split, failed int }
 
@@ -255,7 +260,7 @@ func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Durat
 		return 0 // on to the gate
 	case f.class == ErrHeld:
 		*r = retries{split: r.split + 1}
-		return backoff(min(base, f.Elapsed), limit, r.split-1, random)
+		return backoff(min(base, cmp.Or(f.Elapsed, clockGrain)), limit, r.split-1, random)
 	default:
 		*r = retries{failed: r.failed + 1}
 		return backoff(base, limit, r.failed-1, random)
