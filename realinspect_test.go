@@ -196,7 +196,7 @@ func TestRealServersInspectOutlivesAStoppedNodeAndVanishedScripts(t *testing.T) 
 	}
 	require.True(t, inspected(t, l, "orders").Held)
 
-	require.NoError(t, servers[1].Pause())
+	servers[1].PauseForTest(t)
 	begin := time.Now()
 	s := inspected(t, l, "orders")
 	first := time.Since(begin)

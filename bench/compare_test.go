@@ -47,7 +47,9 @@ func TestComparisonShowsBothFiguresAndTheirRatio(t *testing.T) {
 	require.Regexp(t, `(?m)^renew +lost +- +→ +5 \(100 %\) +-$`, text)
 	ends := map[int]bool{}
 	for line := range strings.Lines(text) {
-		require.LessOrEqual(t, utf8.RuneCountInString(line), lineWidth+1, line)
+		if strings.Contains(strings.TrimSpace(line), " ") { // the name of a file may be a long word
+			require.LessOrEqual(t, utf8.RuneCountInString(line), lineWidth+1, line)
+		}
 		if before, _, found := strings.Cut(line, " → "); found && strings.Contains(line, "×") && !strings.Contains(line, "%") {
 			ends[utf8.RuneCountInString(before)] = true
 		}

@@ -81,6 +81,14 @@ func TestFaultsThatDoNotDisturbEachOtherAreAccepted(t *testing.T) {
 	}
 }
 
+func TestStopIsRefusedWhereServersCannotBePaused(t *testing.T) {
+	faults, err := parseFaults("kill:1@1s,stop:2@3s+1s")
+	require.NoError(t, err)
+	require.NoError(t, checkStops(faults, true))
+	require.NoError(t, checkStops(faults[:1], false))
+	require.EqualError(t, checkStops(faults, false), `"stop:2@3s+1s": Windows cannot stop a process: take hang`)
+}
+
 func TestStepsOfANodeAreInOrderEndsFirst(t *testing.T) {
 	faults, err := parseFaults("stop:1@3s+1s,hang:0@1s+1s,stop:1@1s+2s,kill:1@4s,delay:1=1ms@0s")
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ func between(r result, from, to float64) moment {
 }
 
 func TestOutageAppearsInTheRightPiecesOfTheTimeLine(t *testing.T) {
-	redistest.ForTest(t, 1) // skips where there is none
+	redistest.ForTest(t, 1)[0].PauseForTest(t) // skips where there is none, or none that can be paused
 	status, r, stderr := runJSON(t, t.Context(), "-spawn", "3", "-rate", "200", "-d", "3s", "-wait", "250ms",
 		"-fault", "stop:0@500ms+500ms,stop:0@1500ms+500ms,stop:1@1500ms+500ms")
 	require.Equal(t, exitMeasured, status, stderr)
@@ -73,7 +73,7 @@ func TestFaultsOfEveryKindAreDoneAndOver(t *testing.T) {
 }
 
 func TestInterruptEndsFaultsAndSaysSo(t *testing.T) {
-	redistest.ForTest(t, 1) // skips where there is none
+	redistest.ForTest(t, 1)[0].PauseForTest(t) // skips where there is none, or none that can be paused
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
 	status, r, stderr := runJSON(t, ctx, "-spawn", "3", "-rate", "100", "-d", "1m", "-fault", "stop:0@100ms+50s,stop:1@30s+1s")

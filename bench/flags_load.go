@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/redistest"
 )
 
 const (
@@ -111,6 +113,9 @@ func (s *settings) takeFaults(text string) (err error) {
 	}
 	if s.faults, err = parseFaults(text); err == nil {
 		err = checkFaults(s.faults, s.spawn, s.duration)
+	}
+	if err == nil {
+		err = checkStops(s.faults, redistest.CanPause())
 	}
 	if err != nil {
 		return fmt.Errorf("-fault: %w", err)

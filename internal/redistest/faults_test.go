@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -164,7 +165,9 @@ func TestRefuseResetsNewConnectionsAlone(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	require.Error(t, err)
-	require.NotErrorIs(t, err, io.EOF)
+	if runtime.GOOS != "windows" { // wine ends a connection in order before it resets it
+		require.NotErrorIs(t, err, io.EOF)
+	}
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, 2, p.Dials())
 	p.Heal()

@@ -22,7 +22,7 @@ func awaitReady(p *process, addr string) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for {
-		last := probe(addr, p.pid())
+		last := probe(addr, p.pid)
 		if last == nil {
 			return nil
 		}

@@ -15,43 +15,59 @@ var errPortTaken = errors.New("the port is taken")
 
 // process is one run of the server's program.
 type process struct {
-	cmd    *exec.Cmd
-	output *tail
-	exited chan struct{} // closed when the process has ended and been waited for
-	err    error         // how it ended; to be read after exited
+	pid     int
+	output  *tail
+	exited  chan struct{}     // closed when the process has ended and been waited for
+	err     error             // how it ended; to be read after exited
+	control func(order) error // of one that has ended: may fail
 }
+
+// order is what can be done to a process that runs.
+type order string
+
+const (
+	toEnd     order = "kill" // need not have ended when control returns
+	toSuspend order = "suspend"
+	toResume  order = "resume"
+)
 
 // startProcess starts the program, with the environment added to our own. One goroutine starts it, waits for it and keeps its thread all that
 // time: on Linux the child's death signal hangs on the thread that started it, and Go ends threads as it likes.
 func startProcess(binary string, args, environment []string) (*process, error) {
-	p := &process{
-		cmd:    exec.Command(binary, args...),
-		output: new(tail),
-		exited: make(chan struct{}),
-	}
-	p.cmd.Stdout = p.output
-	p.cmd.Stderr = p.output
-	p.cmd.Env = append(os.Environ(), environment...)
-	p.cmd.SysProcAttr = processAttributes()
+	p := &process{output: new(tail), exited: make(chan struct{})}
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout = p.output
+	cmd.Stderr = p.output
+	cmd.Env = append(os.Environ(), environment...)
+	cmd.SysProcAttr = processAttributes()
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.exited)
-		err := p.cmd.Start()
+		err := cmd.Start()
 		started <- err
 		if err == nil {
-			p.err = p.cmd.Wait()
+			p.err = cmd.Wait()
 		}
 	}()
 	if err := <-started; err != nil {
 		<-p.exited
 		return nil, err
 	}
+	p.pid = cmd.Process.Pid
+	p.control = func(o order) error {
+		switch o {
+		case toSuspend:
+			return suspend(cmd.Process)
+		case toResume:
+			return resume(cmd.Process)
+		default:
+			return cmd.Process.Kill()
+		}
+	}
 	return p, nil
 }
-
-func (p *process) pid() int { return p.cmd.Process.Pid }
 
 func (p *process) running() bool {
 	select {
@@ -63,7 +79,7 @@ func (p *process) running() bool {
 }
 
 func (p *process) kill() error {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.control(toEnd); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	<-p.exited

@@ -7,6 +7,8 @@ import (
 	"syscall"
 )
 
+const canSuspend = true
+
 func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
 func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -8,6 +8,8 @@ import (
 
 var errNoSuspend = errors.New("pause and resume are not supported on Windows")
 
+const canSuspend = false
+
 func suspend(*os.Process) error { return errNoSuspend }
 
 func resume(*os.Process) error { return errNoSuspend }

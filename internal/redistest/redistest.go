@@ -36,7 +36,7 @@ func start(n int, skewable bool, args []string) ([]*Server, error) {
 		return nil, fmt.Errorf("redistest: cannot start %d servers, at least 1", n)
 	}
 	binary, err := exec.LookPath("redis-server")
-	if err != nil {
+	if err != nil && os.Getenv(keeperAddress) == "" {
 		return nil, fmt.Errorf("%w: %w", ErrNoServer, err)
 	}
 	servers := make([]*Server, n)
@@ -92,6 +92,18 @@ func forTest(tb testing.TB, servers []*Server, err error) []*Server {
 		}
 	})
 	return servers
+}
+
+// PauseForTest is Pause for tests: it skips the test where servers cannot be paused, and a pause that
+// fails fails the test.
+func (s *Server) PauseForTest(tb testing.TB) {
+	tb.Helper()
+	if !CanPause() {
+		tb.Skip("needs servers that can be paused, and Windows cannot")
+	}
+	if err := s.Pause(); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // URLs returns the servers' redis:// URLs in their order.

@@ -66,14 +66,11 @@ func TestServersAnswerAreDistinctAndGoneAfterStop(t *testing.T) {
 }
 
 func TestPausedServerHangsAndGoesOnAfterResume(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no pause on Windows")
-	}
 	ctx := context.Background()
 	s := ForTest(t, 1)[0]
 	c := client(t, s)
 	require.NoError(t, c.Set(ctx, "kept", "1", 0).Err())
-	require.NoError(t, s.Pause())
+	s.PauseForTest(t)
 	var timeout interface{ Timeout() bool }
 	require.ErrorAs(t, c.Ping(ctx).Err(), &timeout)
 	require.True(t, timeout.Timeout())
@@ -123,6 +120,7 @@ func TestTakenPortIsReportedAsTaken(t *testing.T) {
 
 func TestNoServerOnPathIsNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv(keeperAddress, "")
 	_, err := Start(1)
 	require.ErrorIs(t, err, ErrNoServer)
 	_, err = Start(0)

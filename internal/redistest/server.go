@@ -50,31 +50,33 @@ func (s *Server) String() string {
 // PID returns the process id, or 0 while no process runs.
 func (s *Server) PID() int {
 	if p := s.process.Load(); p != nil && p.running() {
-		return p.pid()
+		return p.pid
 	}
 	return 0
 }
 
 // Pause stops the process in its tracks (SIGSTOP): the kernel goes on accepting connections and taking
-// in commands, nothing answers until Resume. Not supported on Windows.
+// in commands, nothing answers until Resume. It fails where CanPause is false.
 func (s *Server) Pause() error {
-	return s.signal("pause", suspend)
+	return s.order("pause", toSuspend)
 }
 
 // Resume lets a paused process go on (SIGCONT); what has been sent to it meanwhile is carried out then.
-// Not supported on Windows.
 func (s *Server) Resume() error {
-	return s.signal("resume", resume)
+	return s.order("resume", toResume)
 }
 
-func (s *Server) signal(verb string, send func(*os.Process) error) error {
+// CanPause reports whether servers can be paused: not on Windows, but for those of a keeper, see Keep.
+func CanPause() bool { return canSuspend || os.Getenv(keeperAddress) != "" }
+
+func (s *Server) order(verb string, o order) error {
 	s.ops.Lock()
 	defer s.ops.Unlock()
 	p := s.process.Load()
 	if p == nil || !p.running() {
 		return s.done(verb, errors.New("it does not run"))
 	}
-	return s.done(verb, send(p.cmd.Process))
+	return s.done(verb, p.control(o))
 }
 
 // Kill ends the process at once, paused or not, and waits for its end; keys that it does not keep on
@@ -170,19 +172,26 @@ func (s *Server) start() error {
 		arguments = append(arguments, s.clock.args()...)
 		environment = s.clock.environment()
 	}
-	p, err := startProcess(s.binary, append(arguments, s.args...), environment)
+	p, err := s.launch(append(arguments, s.args...), environment)
 	if err != nil {
 		return err
 	}
 	err = awaitReady(p, s.addr)
 	if err == nil && s.clock != nil {
-		err = s.clock.readBy(p.pid())
+		err = s.clock.readBy(p.pid)
 	}
 	if err != nil {
 		return errors.Join(err, p.kill())
 	}
 	s.process.Store(p)
 	return nil
+}
+
+func (s *Server) launch(args, environment []string) (*process, error) {
+	if keeper := os.Getenv(keeperAddress); keeper != "" {
+		return startKept(keeper, args)
+	}
+	return startProcess(s.binary, args, environment)
 }
 
 // freePort picks a port that nothing listens on. It stays below the range from which the system takes
