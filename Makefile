@@ -6,7 +6,7 @@ PEERS    ?=
 SEEDS    ?= 10000
 FOR      ?= 10m
 
-.PHONY: check lint test race fuzz bench peers sim soak
+.PHONY: check lint test race windows fuzz bench peers sim soak
 
 # Everything that CI does.
 check:
@@ -23,6 +23,10 @@ test:
 # As CI runs the tests: real servers are required.
 race:
 	@.ci/run servers race
+
+# All tests as Windows programs, under wine, on real servers of this machine.
+windows:
+	@scripts/test-windows
 
 # Every fuzz test of the module, one after the other, FUZZTIME each.
 fuzz:
