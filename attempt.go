@@ -66,10 +66,10 @@ func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) 
 	}
 	defer l.attempts.Done()
 
-	k := l.newLock(q)
-	k.lines = lines
 	now := l.clock() // before the first send: validity counts from here
-	r := k.decide(ctx, k.newAttempt(q, now, by), q, now)
+	k := l.newLock(q, now)
+	k.lines = lines
+	r := k.decide(ctx, k.newAttempt(q, now, by), q)
 	if r.verdict == won {
 		l.observer.attemptDone(q.keys[0], r.ended.since(now), nil)
 		return k, nil
@@ -81,7 +81,7 @@ func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) 
 
 // decide carries out a round that should begin the lock, and if need be the one that raises its
 // fence, and returns the one that decided.
-func (k *Lock) decide(ctx context.Context, r *round, q request, start instant) *round {
+func (k *Lock) decide(ctx context.Context, r *round, q request) *round {
 	timeout := k.locker.nodeTimeout(q.ttl)
 	r.launch()
 	r.await(ctx, timeout)
@@ -89,7 +89,7 @@ func (k *Lock) decide(ctx context.Context, r *round, q request, start instant) *
 		r.entry.list.keepPlace(r.entry)
 	}
 	if r.verdict == won && k.unfenced() {
-		r = k.raiseFence(q, start)
+		r = k.raiseFence(q)
 		if k.panel.life.Err() != nil { // Close must not wait so long
 			r.giveUp(ErrClosed)
 			return r
@@ -101,10 +101,7 @@ func (k *Lock) decide(ctx context.Context, r *round, q request, start instant) *
 }
 
 func (k *Lock) newAttempt(q request, now instant, by way) *round {
-	r := &round{
-		op: acquireOp, start: now, ttl: q.ttl, gate: int32(by.gate),
-		settle: func(r *round) func() { return k.acquired(r, q, now) },
-	}
+	r := &round{op: acquireOp, start: now, ttl: q.ttl, gate: int32(by.gate), settle: k.acquired}
 	proposal := ""
 	if k.locker.cfg.fencing {
 		proposal = proposedFence(now)
@@ -128,13 +125,13 @@ func (l *Locker) notAsked(q request, class, cause error) *QuorumError {
 	return &QuorumError{Op: acquireOp.name, Keys: slices.Clone(q.keys), Quorum: l.quorum, TTL: q.ttl, class: class, cause: cause}
 }
 
-func (l *Locker) newLock(q request) *Lock {
+func (l *Locker) newLock(q request, start instant) *Lock {
 	k := &Lock{
 		claim: claim{
 			panel: &l.panel, spots: make([]spot, len(l.nodes)), keys: make([]any, len(q.keys)),
 			token: newToken(q.owner), ttl: q.ttl,
 		},
-		locker: l, owner: q.owner, maxHold: q.maxHold,
+		locker: l, owner: q.owner, begun: start, maxHold: q.maxHold, holdEnd: start.add(q.maxHold),
 		auto: autoRenewal{on: q.autoRenew, ttl: q.ttl},
 	}
 	for i, key := range q.keys {
@@ -155,12 +152,12 @@ func newToken(owner string) string {
 	return string(base64.RawURLEncoding.AppendEncode(token, random[:]))
 }
 
-// acquired draws the consequences of the round that decides an attempt that began at start; k.mu is held.
-func (k *Lock) acquired(r *round, q request, start instant) func() {
+// acquired draws the consequences of the round that decides whether the lock begins; k.mu is held.
+func (k *Lock) acquired(r *round) func() {
 	now := k.clock()
-	until := k.drift.until(start, q.ttl)
+	until := k.drift.until(k.begun, r.ttl) // begun before the round, if that one raises a fence
 	if r.verdict == won && until.over(now) {
-		r.verdict, r.cause = lost, &tooLateError{now.since(start), q.ttl}
+		r.verdict, r.cause = lost, &tooLateError{now.since(k.begun), r.ttl}
 	}
 	if r.verdict == won && k.locker.cfg.fencing && !k.settleFence(r) {
 		return nothing // another round will
@@ -169,18 +166,17 @@ func (k *Lock) acquired(r *round, q request, start instant) func() {
 		r.verdict, r.cause = lost, ErrClosed
 	}
 	switch {
-	case r.verdict == lost && q.resumes:
+	case r.verdict == lost && r.op == resumeOp:
 		k.ended = true
 		return nothing
 	case r.verdict == lost:
 		return k.undo(r, now)
 	}
-	k.begun, k.until = start, until
-	k.holdEnd = start.add(q.maxHold)
-	if q.maxHold > 0 {
+	k.until = until
+	if k.maxHold > 0 {
 		k.until = earlier(k.until, k.holdEnd)
 	}
-	k.auto.next = start.add(q.ttl / 2)
+	k.auto.next = k.begun.add(r.ttl / 2)
 	k.start(now)
 	return nothing
 }

@@ -104,7 +104,12 @@ func (n *node) plan() {
 	if n.single {
 		n.separate()
 	} else if len(n.releases) > 0 {
-		n.commands = append(n.commands, command{calls: n.releases, args: releaseArgs(n.releases)})
+		var room []any
+		if n.own { // nobody else has kept the list of the last batch
+			room = n.together
+		}
+		n.together = releaseArgs(room, n.releases)
+		n.commands = append(n.commands, command{calls: n.releases, args: n.together})
 	}
 	for i, c := range n.batch {
 		if c.op() != releaseOp && c.wanted() {
@@ -117,7 +122,7 @@ func (n *node) plan() {
 func (n *node) separate() {
 	for i := range n.releases {
 		one := n.releases[i : i+1]
-		n.commands = append(n.commands, command{calls: one, args: releaseArgs(one)})
+		n.commands = append(n.commands, command{calls: one, args: releaseArgs(nil, one)})
 	}
 }
 

@@ -147,7 +147,7 @@ func lockOnHandSetClock(now *instant, ttl time.Duration) *Lock {
 	for range 3 {
 		l.nodes = append(l.nodes, newNode("a:1", nil, l.cfg.nodeTimeout, l.clock))
 	}
-	k := l.newLock(request{keys: []string{"orders"}, ttl: ttl, acquireConfig: acquireConfig{owner: "me"}})
+	k := l.newLock(request{keys: []string{"orders"}, ttl: ttl, acquireConfig: acquireConfig{owner: "me"}}, instant{})
 	k.until = l.cfg.drift.until(*now, ttl)
 	k.start(*now)
 	k.timer.Stop() // time passes by hand alone

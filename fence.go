@@ -50,7 +50,7 @@ func (k *Lock) unfenced() bool {
 
 // raiseFence makes the round that stores the fence on the nodes that hold the token. It is a renewal, so it
 // is granted only by nodes that held the token all the time; the validity does not grow by it.
-func (k *Lock) raiseFence(q request, start instant) *round {
+func (k *Lock) raiseFence(q request) *round {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	op := fenceOp
@@ -59,7 +59,7 @@ func (k *Lock) raiseFence(q request, start instant) *round {
 	}
 	return k.prepare(&round{
 		op: op, args: renewArgs(k.keys, k.token, q.ttl, op.sets, k.fenceText()), start: k.clock(), ttl: q.ttl, gate: noGate,
-		settle: func(r *round) func() { return k.acquired(r, q, start) },
+		settle: k.acquired,
 	})
 }
 

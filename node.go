@@ -64,6 +64,7 @@ type node struct {
 	waking   []*call // those of them that concern waiting lists
 	wide     []*call // releases of several keys
 	commands []command
+	together []any // arguments of the release of many
 	wire     []redis.Cmder
 	slots    slots
 	single   bool    // the server takes no command over several keys

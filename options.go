@@ -202,6 +202,9 @@ func MaxHold(d time.Duration) AcquireOption {
 }
 
 func (c *config) forAcquire(ttl time.Duration, opts []AcquireOption) (acquireConfig, error) {
+	if len(opts) == 0 { // nothing to check, and nothing that must be on the heap
+		return acquireConfig{owner: c.owner}, nil
+	}
 	a := acquireConfig{owner: c.owner}
 	for i, opt := range opts {
 		if opt == nil {

@@ -203,7 +203,7 @@ func TestTryAcquireRefusesToWait(t *testing.T) {
 
 func TestABadTTLOfARenewalIsNamedAndNothingIsSent(t *testing.T) {
 	l := deafLocker(t, WithNodeTimeout(50*time.Millisecond))
-	k := l.newLock(request{keys: []string{"k"}, ttl: time.Second})
+	k := l.newLock(request{keys: []string{"k"}, ttl: time.Second}, instant{})
 	for ttl, part := range map[time.Duration]string{
 		0: "10ms … 8784h0m0s", maxTTL + 1: "10ms … 8784h0m0s", minTTL: "node timeout of 50ms",
 	} {

@@ -42,10 +42,10 @@ func (l *Locker) Resume(ctx context.Context, key, token string, ttl time.Duratio
 	if err := ctx.Err(); err != nil {
 		return nil, l.notResumed(q, err)
 	}
-	k := l.newLock(q)
-	k.token, k.owner = token, ownerOf(token)
 	now := l.clock() // before the first send
-	r := k.decide(ctx, k.newResumption(q, now), q, now)
+	k := l.newLock(q, now)
+	k.token, k.owner = token, ownerOf(token)
+	r := k.decide(ctx, k.newResumption(q, now), q)
 	if r.verdict != won {
 		return nil, r.failure(k.Keys())
 	}
@@ -70,7 +70,7 @@ func (k *Lock) newResumption(q request, now instant) *round {
 	}
 	return k.prepare(&round{
 		op: resumeOp, args: renewArgs(k.keys, k.token, q.ttl, resumeOp.sets, fence), start: now, ttl: q.ttl, gate: noGate,
-		settle: func(r *round) func() { return k.acquired(r, q, now) },
+		settle: k.acquired,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -196,8 +197,9 @@ func releaseAllArgs(keys []any, token any) []any {
 }
 
 // releaseArgs carries many releases in one command: a script call costs a server about as
-// much as the two or three commands inside it. Those that concern a waiting list come last.
-func releaseArgs(calls []*call) []any {
+// much as the two or three commands inside it. Those that concern a waiting list come last. The list is
+// made in room if that suffices.
+func releaseArgs(room []any, calls []*call) []any {
 	listed := 0
 	for _, c := range calls {
 		if c.atGate() {
@@ -205,7 +207,7 @@ func releaseArgs(calls []*call) []any {
 		}
 	}
 	n := len(calls)
-	args := make([]any, 3+2*n+2*listed)
+	args := slices.Grow(room[:0], 3+2*n+2*listed)[:3+2*n+2*listed]
 	args[0], args[1], args[2] = "evalsha", releaseScript.sha, n
 	for i, c := range calls {
 		args[3+i], args[3+n+i] = c.target()

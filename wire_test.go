@@ -314,7 +314,7 @@ func TestTheCommandsOnTheWire(t *testing.T) {
 	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "{a}:fence", "me/x", int64(1500), "17", int64(604800000), "{a}:waiters", "redlock/me", "23", int64(30000)},
 		acquireAllArgs([]any{"a"}, "me/x", ttl, "17", listing{"{a}:waiters", "redlock/me", 23}))
 	require.Equal(t, []any{"evalsha", releaseScript.sha, 2, "a", "b", "me/x", "me/x"}, releaseAllArgs([]any{"a", "b"}, "me/x"))
-	require.Equal(t, []any{"evalsha", releaseScript.sha, 1, "orders", "me/x"}, releaseArgs([]*call{{debt: &debt{key: "orders", token: "me/x"}}}))
+	require.Equal(t, []any{"evalsha", releaseScript.sha, 1, "orders", "me/x"}, releaseArgs(nil, []*call{{debt: &debt{key: "orders", token: "me/x"}}}))
 }
 
 func TestReleasesTravelTogetherAndAreReadOneByOne(t *testing.T) {
@@ -324,7 +324,7 @@ func TestReleasesTravelTogetherAndAreReadOneByOne(t *testing.T) {
 		{debt: &debt{key: "c", token: "me/3"}},
 		{debt: &debt{key: "d", token: "me/4"}},
 	}
-	args := releaseArgs(calls)
+	args := releaseArgs(nil, calls)
 	require.Equal(t, []any{"evalsha", releaseScript.sha, 4, "a", "b", "c", "d", "me/1", "me/2", "me/3", "me/4"}, args)
 
 	c := &command{Cmd: redis.NewCmd(context.Background(), args...), calls: calls}

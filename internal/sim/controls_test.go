@@ -28,8 +28,8 @@ var controls = []control{
 	}}},
 	{name: "start read after the answers", rule: OneHolder, mutations: []mutation{{
 		"attempt.go",
-		"k.drift.until(start, q.ttl)",
-		"k.drift.until(now, q.ttl)",
+		"k.drift.until(k.begun, r.ttl)",
+		"k.drift.until(now, r.ttl)",
 	}}},
 	{name: "undo skipped", rule: KeysEnd, mutations: []mutation{{
 		"attempt.go",
@@ -143,7 +143,7 @@ var controls = []control{
 	}}},
 	{name: "a resumption that fails is undone", rule: HeldIsKept, mutations: []mutation{{
 		"attempt.go",
-		"	case r.verdict == lost && q.resumes:\n		k.ended = true\n		return nothing\n",
+		"	case r.verdict == lost && r.op == resumeOp:\n		k.ended = true\n		return nothing\n",
 		"",
 	}}},
 	{name: "resumption where the token is missing", rule: RenewalHolds, mutations: []mutation{{
