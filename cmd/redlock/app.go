@@ -67,9 +67,7 @@ command lines.`,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          unknownCommand,
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError(c, err.Error())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -123,15 +121,18 @@ func (a *app) withNodes(f func(ctx context.Context, s settings, l *redlock.Locke
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	l, err := s.open()
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err = f(ctx, s, l)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = &statusError{status: exitInterrupted}
+	if ctx.Err() != nil { // and nobody waits for nodes that hang, as Close does
+		if errors.Is(err, ctx.Err()) {
+			err = &statusError{status: exitInterrupted}
+		}
+		return err
 	}
 	_ = l.Close() // nothing is held any more, and what a node is still owed it gets or lets expire
 	return err

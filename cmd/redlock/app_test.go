@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,9 +106,20 @@ func TestWrongArgumentsAreOneLineWithWhereToRead(t *testing.T) {
 		{"run a b -- true", "redlock: needed: one key, then -- and the command: redlock run KEY -- command args… [flags] (redlock run --help explains it)\n"},
 		{"run --ttl 900ms a -- true", "redlock: --ttl 900ms is below 1s (redlock run --help explains it)\n"},
 		{"run --ttl 3s --grace 1001ms a -- true", "redlock: --grace 1.001s is outside 0s … 1s, a third of the ttl (redlock run --help explains it)\n"},
+		{"run --grace -1s a -- true", "redlock: --grace -1s is outside 0s … 6.666666666s, a third of the ttl (redlock run --help explains it)\n"},
+		{"run --exit-lost -1 a -- true", "redlock: exit status -1 is outside 0 … 255 (redlock run --help explains it)\n"},
 		{"run --wait soon a -- true", "redlock: --wait \"soon\" is none of 0, a duration like 30s, forever (redlock run --help explains it)\n"},
 		{"run --wait -1s a -- true", "redlock: --wait \"-1s\" is none of 0, a duration like 30s, forever (redlock run --help explains it)\n"},
 		{"run --exit-held 256 a -- true", "redlock: exit status 256 is outside 0 … 255 (redlock run --help explains it)\n"},
+		{"status -nodes=redis://:secret@10.0.0.1 a", "redlock: unknown flag -n; longer ones begin with two dashes (redlock status --help explains it)\n"},
+		{"status -psecret a", "redlock: unknown flag -p; longer ones begin with two dashes (redlock status --help explains it)\n"},
+		{"status --password=secret a", "redlock: unknown flag --password (redlock status --help explains it)\n"},
+		{"status --redis://:secret@10.0.0.1 a", "redlock: a flag is not understood (redlock status --help explains it)\n"},
+		{"status --=redis://:secret@10.0.0.1 a", "redlock: a flag is not understood (redlock status --help explains it)\n"},
+		{"status --node-timeout redis://:secret@10.0.0.1 a", "redlock: --node-timeout takes a duration like 30s or 5m (redlock status --help explains it)\n"},
+		{"status --json=secret a", "redlock: --json takes true or false (redlock status --help explains it)\n"},
+		{"run --exit-held secret a -- true", "redlock: --exit-held takes a number (redlock run --help explains it)\n"},
+		{"status a --nodes", "redlock: --nodes needs a value (redlock status --help explains it)\n"},
 		{"run --max-hold 5s a -- true", "redlock: MaxHold: 5s is outside ttl (20s) … 8784h0m0s\n"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
@@ -118,6 +130,16 @@ func TestWrongArgumentsAreOneLineWithWhereToRead(t *testing.T) {
 	got := invocation{}.run(t, "status", "")
 	assert.Equal(t, exitUsage, got.status)
 	assert.Contains(t, got.err, "an empty key")
+}
+
+func TestExitStatusesAreWhatScriptsRelyOn(t *testing.T) {
+	assert.Equal(t, []int{1, 64, 69, 70, 74, 75, 126, 127, 130},
+		[]int{exitNo, exitUsage, exitNoQuorum, exitInternal, exitLost, exitHeld, exitCannotExecute, exitNotFound, exitInterrupted})
+}
+
+func TestAnErrorIsOneLineWhateverANodeSays(t *testing.T) {
+	assert.Equal(t, "redlock: a\uFFFD[2J; b\uFFFDc", errorLine(errors.New("redlock: a\x1b[2J\nb\rc\n")))
+	assert.Empty(t, errorLine(nil))
 }
 
 func TestNodesComeFromTheFlagTheEnvironmentOrTheFile(t *testing.T) {
@@ -134,6 +156,12 @@ func TestNodesComeFromTheFlagTheEnvironmentOrTheFile(t *testing.T) {
 	put(t, "app:job", "file", time.Minute, servers[2])
 	assert.Contains(t, nodes(), servers[2].Addr()+": holds file")
 	assert.Contains(t, nodes("--prefix", "other:"), servers[2].Addr()+": does not have it")
+	assert.Contains(t, nodes("--prefix", ""), servers[2].Addr()+": does not have it")
+	put(t, "job", "plain", time.Minute, servers[2])
+	assert.Contains(t, nodes("--prefix", ""), servers[2].Addr()+": holds plain")
+
+	got := i.run(t, "status", "--node-timeout", "1us", "job")
+	assert.Contains(t, got.err, "WithNodeTimeout: 1µs", "the flag comes before the file")
 
 	i.env["REDLOCK_NODES"] = " " + servers[1].Addr() + " , " + servers[2].Addr()
 	assert.Contains(t, nodes(), servers[1].Addr())
@@ -146,6 +174,8 @@ func TestNodesComeFromTheFlagTheEnvironmentOrTheFile(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")
 	t.Setenv("AppData", t.TempDir())
+	assert.Contains(t, nodes(), servers[1].Addr())
+	t.Setenv("HOME", config) // of users that have none it is often a file
 	assert.Contains(t, nodes(), servers[1].Addr())
 }
 
@@ -187,6 +217,7 @@ func TestPasswordsAreTakenFromEverywhereButTheCommandLineAndNeverShown(t *testin
 		assert.Contains(t, got.out, "2 of 2")
 	}
 	works(invocation{env: map[string]string{"REDLOCK_NODES": inURLs}})
+	works(invocation{env: map[string]string{"REDLOCK_NODES": inURLs, "REDLOCK_PASSWORD": "that of nodes without one"}})
 	works(invocation{env: map[string]string{"REDLOCK_USERNAME": "locks", "REDLOCK_PASSWORD": "se cret/#1"}}, "--nodes", addrs)
 	works(invocation{env: map[string]string{"REDLOCK_PASSWORD": "se cret/#1"}}, "--nodes", "redis://locks@"+servers[0].Addr()+",redis://locks@"+servers[1].Addr())
 	config := filepath.Join(t.TempDir(), "config.yaml")

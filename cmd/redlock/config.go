@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -27,7 +28,7 @@ func (a *app) readConfig() (settings, error) {
 		path, named = filepath.Join(dir, "redlock", "config.yaml"), false
 	}
 	text, err := os.ReadFile(path)
-	if !named && errors.Is(err, fs.ErrNotExist) {
+	if !named && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) { // a home of /dev/null is not rare
 		return settings{}, nil
 	}
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock"
 )
@@ -41,6 +43,27 @@ func usageError(c *cobra.Command, what string) error {
 	return &statusError{exitUsage, fmt.Errorf("%s (%s --help explains it)", what, c.CommandPath())}
 }
 
+// flagError is a flag that was not understood. What else pflag tells may be a password: -pSECRET, -nodes=redis://….
+func flagError(c *cobra.Command, err error) error {
+	what := "a flag is not understood"
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		switch name := unknown.GetSpecifiedName(); {
+		case unknown.GetSpecifiedShortnames() != "":
+			what = fmt.Sprintf("unknown flag -%s; longer ones begin with two dashes", name)
+		case !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }):
+			what = "unknown flag --" + name
+		}
+	} else if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		what = fmt.Sprintf("--%s needs a value", missing.GetFlag().Name)
+	} else if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		what = fmt.Sprintf("--%s takes %s", wrong.GetFlag().Name, takenBy[wrong.GetFlag().Value.Type()])
+	}
+	return usageError(c, what)
+}
+
+// takenBy says what flags of a type take.
+var takenBy = map[string]string{"duration": "a duration like 30s or 5m", "int": "a number", "bool": "true or false"}
+
 func wrongSettings(err error) error { return &statusError{exitUsage, err} }
 
 // statusOf returns the exit status for an error.
@@ -51,10 +74,6 @@ func statusOf(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, redlock.ErrHeld):
-		return exitHeld
-	case errors.Is(err, redlock.ErrLost):
-		return exitLost
 	case errors.Is(err, redlock.ErrNoQuorum):
 		return exitNoQuorum
 	}
@@ -83,5 +102,5 @@ func errorLine(err error) string {
 			break
 		}
 	}
-	return "redlock: " + text
+	return "redlock: " + printableLine(text)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,10 +35,11 @@ type guardian struct {
 	grace   time.Duration // from terminate to kill
 	reserve time.Duration // from kill to the end of the validity: what ending a process may take
 	tell    func(format string, args ...any)
+	telling sync.WaitGroup
 	stopped atomic.Bool // a command that was not to go on is being ended
 
 	maxHold time.Duration // 0: no limit
-	limit   time.Time     // about when it is over
+	limit   time.Time     // what Until comes to when no renewal can move it any more
 }
 
 // lookEvery bounds the time between two looks at the validity: timers stand still while a machine is
@@ -47,7 +49,7 @@ const lookEvery = time.Second
 func newGuardian(lock heldLock, r *run) *guardian {
 	g := &guardian{lock: lock, grace: r.grace, reserve: min(r.ttl/20, 500*time.Millisecond), tell: r.app.tell}
 	if r.maxHold != 0 {
-		g.maxHold, g.limit = r.maxHold, time.Now().Add(r.maxHold)
+		g.maxHold, g.limit = r.maxHold, lock.Until().Add(r.maxHold-r.ttl)
 	}
 	return g
 }
@@ -72,7 +74,7 @@ func (g *guardian) watch(p process, signals <-chan os.Signal) (failed error) {
 		case <-p.done():
 			if failed == nil && g.stopped.Load() {
 				failed = g.failure(g.left())
-				g.tell("%w; the command was stopped at the time, and has been killed", failed)
+				g.say("%w; the command was stopped at the time, and has been killed", failed)
 			}
 			return failed
 		case s := <-signals:
@@ -84,9 +86,9 @@ func (g *guardian) watch(p process, signals <-chan os.Signal) (failed error) {
 		}
 		left := g.left()
 		if failed == nil && (lost == nil || left <= g.grace+g.reserve) {
-			failed = g.failure(left)
+			failed, lost = g.failure(left), nil
 			killAt = time.Now().Add(min(g.grace, left-g.reserve))
-			g.tell("%w; the command is asked to stop, and killed in %v", failed, round(max(0, time.Until(killAt))))
+			g.say("%w; the command is asked to stop, and killed in %v", failed, round(max(0, time.Until(killAt))))
 			_ = p.terminate() // kill follows
 		}
 		switch {
@@ -94,13 +96,19 @@ func (g *guardian) watch(p process, signals <-chan os.Signal) (failed error) {
 			timer.Reset(min(lookEvery, left-g.grace-g.reserve))
 		case left <= g.reserve || time.Until(killAt) <= 0:
 			if err := p.kill(); err != nil {
-				g.tell("the command could not be killed: %w", err)
+				g.say("the command could not be killed: %w", err)
 			}
 			timer.Reset(lookEvery) // and again until it is gone
 		default:
 			timer.Reset(min(lookEvery, time.Until(killAt), left-g.reserve))
 		}
 	}
+}
+
+// say tells without waiting for it: whoever reads our messages may have stopped reading (Ctrl-S, a pager), and the
+// command has to end all the same.
+func (g *guardian) say(format string, args ...any) {
+	g.telling.Go(func() { g.tell(format, args...) })
 }
 
 // left returns the time until the lock's validity is over; for a lock that is lost, until it would have
@@ -118,7 +126,7 @@ func (g *guardian) failure(left time.Duration) error {
 	if err := g.lock.Err(); err != nil {
 		return err
 	}
-	if g.maxHold != 0 && time.Now().Add(left+g.reserve).After(g.limit) {
+	if g.maxHold != 0 && !g.lock.Until().Before(g.limit) {
 		return fmt.Errorf("the lock on %q ends in %v: --max-hold of %v is over", g.lock.Key(), round(left), g.maxHold)
 	}
 	return fmt.Errorf("the lock on %q ends in %v: the nodes have not renewed it (redlock check tells what is wrong with them)", g.lock.Key(), round(left))

@@ -116,12 +116,22 @@ func (p *stubProcess) kill() error {
 
 // inWatch runs a guardian of a 20 s lock with a grace of 5 s and a reserve of 500 ms, and returns what watch did.
 func inWatch(t *testing.T, act func(l *stubLock, p *stubProcess, g *guardian)) (told []string) {
+	return inWatchOf(t, run{ttl: 20 * time.Second, grace: 5 * time.Second}, 20*time.Second, act)
+}
+
+func inWatchOf(t *testing.T, r run, validity time.Duration, act func(l *stubLock, p *stubProcess, g *guardian)) (told []string) {
 	synctest.Test(t, func(t *testing.T) {
-		lock, p := newStubLock(20*time.Second), newStubProcess()
-		r := &run{ttl: 20 * time.Second, grace: 5 * time.Second, app: &app{}}
-		g := newGuardian(lock, r)
-		g.tell = func(format string, args ...any) { told = append(told, fmt.Errorf(format, args...).Error()) }
+		lock, p := newStubLock(validity), newStubProcess()
+		r.app = &app{}
+		g := newGuardian(lock, &r)
+		var mu sync.Mutex
+		g.tell = func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Errorf(format, args...).Error())
+		}
 		act(lock, p, g)
+		g.telling.Wait()
 	})
 	return told
 }
@@ -220,6 +230,21 @@ func TestAMachineThatWasSuspendedEndsTheCommandWithinASecond(t *testing.T) {
 		require.Error(t, g.watch(p, nil))
 		assert.Equal(t, []string{"terminate at 4s", "kill at 4s"}, p.events)
 	})
+	told := inWatch(t, func(l *stubLock, p *stubProcess, g *guardian) { // part of the grace is left
+		time.AfterFunc(3500*time.Millisecond, func() { l.suspend(13300 * time.Millisecond) })
+		require.Error(t, g.watch(p, nil))
+		assert.Equal(t, []string{"terminate at 4s", "kill at 6.2s"}, p.events)
+	})
+	assert.Contains(t, told[0], "ends in 2.7s")
+	assert.Contains(t, told[0], "killed in 2.2s")
+}
+
+func TestTheReserveLeavesRoomForRenewalsOfAShortLock(t *testing.T) {
+	for ttl, reserve := range map[time.Duration]time.Duration{
+		time.Second: 50 * time.Millisecond, 10 * time.Second: 500 * time.Millisecond, time.Hour: 500 * time.Millisecond,
+	} {
+		assert.Equal(t, reserve, newGuardian(newStubLock(ttl), &run{ttl: ttl, app: &app{}}).reserve)
+	}
 }
 
 func TestSignalsAreForwardedToTheCommand(t *testing.T) {
@@ -243,12 +268,41 @@ func TestAKillThatFailsIsToldAndRepeated(t *testing.T) {
 }
 
 func TestTheEndOfMaxHoldIsToldAsSuch(t *testing.T) {
-	told := inWatch(t, func(l *stubLock, p *stubProcess, g *guardian) {
-		g.maxHold, g.limit = 20*time.Second, time.Now().Add(20*time.Second)
+	told := inWatchOf(t, longRun, longValidity, func(l *stubLock, p *stubProcess, g *guardian) {
+		time.AfterFunc(30*time.Second, func() { l.renew(longValidity) }) // the last one: no later one is to outlast MaxHold
 		require.Error(t, g.watch(p, nil))
-		assert.Equal(t, []string{"terminate at 14.5s", "kill at 19.5s"}, p.events)
+		assert.Equal(t, []string{"terminate at 1m13.898s", "kill at 1m28.898s"}, p.events)
 	})
-	assert.Contains(t, told[0], "--max-hold of 20s is over")
+	assert.Contains(t, told[0], "--max-hold of 1m30s is over")
+}
+
+func TestNodesThatDoNotRenewAreNotTakenForTheEndOfMaxHold(t *testing.T) {
+	told := inWatchOf(t, longRun, longValidity, func(l *stubLock, p *stubProcess, g *guardian) {
+		time.AfterFunc(29*time.Second, func() { l.renew(longValidity) })
+		require.Error(t, g.watch(p, nil))
+	})
+	assert.Contains(t, told[0], "the nodes have not renewed it")
+}
+
+// longRun is one where the allowance for drift is larger than the guardian's reserve.
+var longRun = run{ttl: time.Minute, grace: 15 * time.Second, maxHold: 90 * time.Second}
+
+const longValidity = time.Minute - time.Minute/100 - 2*time.Millisecond
+
+func TestMessagesThatNobodyReadsHoldUpNothing(t *testing.T) {
+	told := inWatch(t, func(l *stubLock, p *stubProcess, g *guardian) {
+		p.killErr = errors.New("not permitted")
+		time.AfterFunc(21*time.Second, p.end)
+		tell, reading := g.tell, make(chan struct{})
+		g.tell = func(format string, args ...any) {
+			<-reading
+			tell(format, args...)
+		}
+		require.Error(t, g.watch(p, nil))
+		assert.Equal(t, []string{"terminate at 14.5s", "kill at 19.5s", "kill at 20.5s"}, p.events)
+		close(reading)
+	})
+	assert.Len(t, told, 3)
 }
 
 func TestACommandThatWasStoppedMayGoOnWhileTheLockLasts(t *testing.T) {
@@ -273,4 +327,13 @@ func TestACommandThatMayNotGoOnIsToldOfAsEndedForItsLock(t *testing.T) {
 		assert.Empty(t, p.events)
 	})
 	assert.Contains(t, told[0], "the command was stopped at the time, and has been killed")
+	told = inWatch(t, func(l *stubLock, p *stubProcess, g *guardian) {
+		time.AfterFunc(16*time.Second, func() {
+			l.lose("deleted")
+			assert.False(t, g.mayGoOn())
+			p.end()
+		})
+		assert.Error(t, g.watch(p, nil))
+	})
+	assert.Len(t, told, 1, "it was told already")
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// releaseTTL is the life that a lock gets for the moment between its adoption and its release.
-const releaseTTL = 10 * time.Second
+const minReleaseTTL = 10 * time.Second
 
 // release is one `redlock release`.
 type release struct {
@@ -24,6 +23,7 @@ type release struct {
 	token string
 	force bool
 	yes   bool
+	ttl   time.Duration // of the lock between its adoption and its release
 }
 
 func (a *app) releaseCommand() *cobra.Command {
@@ -65,6 +65,7 @@ answer was no; 69 when too few nodes answered.`,
 }
 
 func (r *release) execute(ctx context.Context, s settings, l *redlock.Locker) error {
+	r.ttl = max(minReleaseTTL, 2*s.NodeTimeout) // the library takes none below the node timeout
 	if !r.force {
 		return r.releaseToken(ctx, l, r.token)
 	}
@@ -76,15 +77,14 @@ func (r *release) execute(ctx context.Context, s settings, l *redlock.Locker) er
 	if len(found) == 0 {
 		return r.nothing(state)
 	}
-	if err := r.confirm(state); err != nil {
+	if err := r.confirm(ctx, state); err != nil {
 		return err
 	}
-	for _, h := range found {
-		if err := r.releaseHolding(ctx, s, l, h); err != nil {
-			return err
-		}
+	var failed []error
+	for _, h := range found { // one that has gone meanwhile keeps nobody from the others
+		failed = append(failed, r.releaseHolding(ctx, s, l, h))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // holding is a token and the nodes that hold it, by their positions.
@@ -130,14 +130,14 @@ func (r *release) releaseHolding(ctx context.Context, s settings, l *redlock.Loc
 
 // releaseToken adopts a lock and releases it, so that who waits for it is woken.
 func (r *release) releaseToken(ctx context.Context, l *redlock.Locker, token string) error {
-	lock, err := l.Resume(ctx, r.key, token, releaseTTL)
+	lock, err := l.Resume(ctx, r.key, token, r.ttl)
+	if err == nil {
+		err = lock.Release(ctx)
+	}
 	if errors.Is(err, redlock.ErrLost) {
 		return &statusError{exitNo, fmt.Errorf("%q is not held with this token; redlock status tells with which", r.key)}
 	}
 	if err != nil {
-		return err
-	}
-	if err := lock.Release(ctx); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(r.app.out, "released %s, held with %s\n", printable(r.key), printable(token))
@@ -154,8 +154,8 @@ func (r *release) nothing(state *redlock.State) error {
 	return &statusError{exitNo, fmt.Errorf("%q is not held", r.key)}
 }
 
-// confirm asks a person; an error means no.
-func (r *release) confirm(state *redlock.State) error {
+// confirm asks a person; an error means no, as ctx's end does.
+func (r *release) confirm(ctx context.Context, state *redlock.State) error {
 	if r.yes {
 		return nil
 	}
@@ -166,10 +166,19 @@ func (r *release) confirm(state *redlock.State) error {
 		return err
 	}
 	fmt.Fprintf(r.app.err, "Release %s? Its holder may be at work. [y/N] ", printable(r.key))
-	answer, _ := bufio.NewReader(r.app.in).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
+	answer := make(chan string, 1)
+	go func() { // it ends with the program, where nobody answers
+		line, _ := bufio.NewReader(r.app.in).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(r.app.err)
+		return ctx.Err()
+	case line := <-answer:
+		if line == "y" || line == "yes" {
+			return nil
+		}
 	}
 	return &statusError{exitNo, errors.New("nothing was released")}
 }

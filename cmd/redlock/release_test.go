@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +30,13 @@ func TestReleaseFreesALockByItsToken(t *testing.T) {
 	got := i.run(t, "release", "job", "--token", token)
 	assert.Equal(t, outcome{0, "released job, held with " + token + "\n", ""}, got)
 	assert.Zero(t, holders("job", servers))
+}
+
+func TestReleaseWorksWithALongNodeTimeout(t *testing.T) {
+	servers, i := embedded(t, 3)
+	put(t, "job", token, time.Minute, servers...)
+	got := i.run(t, "release", "job", "--token", token, "--node-timeout", "30s")
+	assert.Equal(t, outcome{0, "released job, held with " + token + "\n", ""}, got)
 }
 
 func TestReleaseByTokenLeavesTheLockOfAnother(t *testing.T) {
@@ -88,6 +98,39 @@ func TestForceAsksAPersonAndNobodyElse(t *testing.T) {
 		assert.Zero(t, got.status)
 		assert.Zero(t, holders("job", servers))
 	}
+}
+
+// readerFunc answers when it is asked.
+type readerFunc func() string
+
+func (f readerFunc) Read(b []byte) (int, error) { return copy(b, f()), io.EOF }
+
+func TestAnInterruptEndsTheQuestion(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	defer close(over)
+	r := release{app: &app{asks: true, err: io.Discard, in: readerFunc(func() string {
+		cancel()
+		<-over
+		return "y\n"
+	})}}
+	assert.ErrorIs(t, r.confirm(ctx, &redlock.State{Key: "job"}), context.Canceled)
+}
+
+func TestForceReleasesTheRestWhereOneTokenHasGoneMeanwhile(t *testing.T) {
+	servers, i := embedded(t, 5)
+	put(t, "job", "one", time.Minute, servers[:2]...)
+	put(t, "job", "two", time.Minute, servers[2:4]...)
+	var out, err strings.Builder
+	a := &app{asks: true, out: &out, err: &err, getenv: func(name string) string { return i.env[name] }, in: readerFunc(func() string {
+		put(t, "job", "three", time.Minute, servers[:2]...)
+		return "y\n"
+	})}
+	assert.Equal(t, exitNo, a.execute([]string{"release", "job", "--force", "--config", os.DevNull}))
+	assert.Equal(t, "released job, held with two\n", out.String())
+	assert.Contains(t, err.String(), `redlock: "job" is not held with this token`)
+	assert.Equal(t, 2, holders("job", servers), "what was acquired anew is left alone")
+	assert.Greater(t, servers[0].TTL("job"), 50*time.Second)
 }
 
 func TestReleaseSaysSoWhenTooFewNodesAnswer(t *testing.T) {

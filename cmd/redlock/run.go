@@ -139,6 +139,7 @@ func (r *run) execute() error {
 	}
 	defer func() { _ = l.Close() }() // the outcome is known; what nodes are still owed, they get or let expire
 
+	surviveBrokenPipes()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, forwarded()...)
 	defer signal.Stop(signals)
@@ -147,6 +148,14 @@ func (r *run) execute() error {
 		return r.withStatus(err)
 	}
 	return r.hold(lock, signals)
+}
+
+// surviveBrokenPipes has a message that nobody can read any more fail, instead of ending us: nobody would watch the command.
+// Where SIGPIPE is ignored already, the command shall inherit that, and would not if we caught it.
+func surviveBrokenPipes() {
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }
 
 // acquire waits for the lock, or for the first signal.
@@ -193,9 +202,9 @@ func statusOfSignal(s os.Signal) int {
 	return exitInterrupted
 }
 
-// hold runs the command, and releases the lock once it has ended.
+// hold runs the command, and releases the lock once it has ended. After a panic the lock is not released: the command may
+// run on.
 func (r *run) hold(lock *redlock.Lock, signals <-chan os.Signal) error {
-	defer func() { _ = lock.Release(context.Background()) }() // after a panic; else it is released below
 	g := newGuardian(lock, r)
 	c, err := startChild(childConfig{
 		argv: r.command, env: r.environment(lock), mayGoOn: g.mayGoOn,
@@ -205,13 +214,14 @@ func (r *run) hold(lock *redlock.Lock, signals <-chan os.Signal) error {
 	}
 	failed := g.watch(c, signals)
 	released := lock.Release(context.Background())
+	g.telling.Wait() // a reader who has stopped holds up us alone by now
 	switch {
 	case failed != nil: // and told
 		return &statusError{status: r.exitLost}
 	case errors.Is(released, redlock.ErrLost):
-		return &statusError{r.exitLost, fmt.Errorf("the lock was lost while the command ran; another one may have run at the same time: %w", released)}
+		return &statusError{r.exitLost, fmt.Errorf("%w; the lock was lost while the command ran, another one may have run at the same time", released)}
 	case released != nil:
-		r.app.tell("%v", released)
+		r.app.tell("%w", released)
 	}
 	if status := c.status(); status != 0 {
 		return &statusError{status: status}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/redistest"
 )
 
@@ -104,7 +106,7 @@ func client(t *testing.T, addr string) *redis.Client {
 func TestRunPassesTheStatusOfTheCommandOn(t *testing.T) {
 	_, i := embedded(t, 3)
 	nodes := i.env["REDLOCK_NODES"]
-	for _, want := range []int{0, 3, 255} {
+	for _, want := range []int{0, 1, 3, 255} {
 		assert.Equal(t, outcome{want, "", ""}, runRedlock(t, nodes, "exit", "run", "job", "--", testProgram(), strconv.Itoa(want)))
 	}
 	got := runRedlock(t, nodes, "", "run", "job", "--", filepath.Join(t.TempDir(), "missing"))
@@ -146,6 +148,9 @@ func TestRunSaysByItsStatusWhyTheCommandDidNotRun(t *testing.T) {
 	got = runRedlock(t, nodes, "exit", "run", "--wait", "50ms", "--exit-held", "0", "job", "--", testProgram(), "3")
 	assert.Equal(t, outcome{}, got, "no failure, no message")
 
+	got = runRedlock(t, nodes, "exit", "run", "--wait", "0s", "job", "--", testProgram(), "0")
+	assert.Equal(t, exitHeld, got.status, "0s is not for ever")
+
 	servers[0].Close()
 	servers[2].Close()
 	got = runRedlock(t, nodes, "exit", "run", "free", "--", testProgram(), "0")
@@ -153,6 +158,32 @@ func TestRunSaysByItsStatusWhyTheCommandDidNotRun(t *testing.T) {
 	assert.Regexp(t, `^redlock: acquire "free": no quorum.*\(redlock check tells what is wrong with the nodes\)\n$`, got.err)
 	got = runRedlock(t, nodes, "exit", "run", "--exit-no-quorum", "7", "free", "--", testProgram(), "0")
 	assert.Equal(t, 7, got.status)
+}
+
+func TestForeverIsLongerThanAnyLimit(t *testing.T) {
+	servers, i := embedded(t, 3)
+	put(t, "job", token, 1500*time.Millisecond, servers...) // of a holder that has crashed; the library's own limit is 750 ms
+	got := runRedlock(t, i.env["REDLOCK_NODES"], "exit", "run", "--wait", "forever", "job", "--", testProgram(), "3")
+	assert.Equal(t, outcome{3, "", ""}, got)
+}
+
+func TestASignalAtTheMomentOfTheGrantLeavesNoLockBehind(t *testing.T) {
+	servers, i := embedded(t, 1)
+	l, err := redlock.Open([]string{"redis://" + i.env["REDLOCK_NODES"]})
+	require.NoError(t, err)
+	defer l.Close()
+	for range 200 {
+		r := run{key: "job", ttl: time.Minute, wait: "0"}
+		signals := make(chan os.Signal, 1)
+		time.AfterFunc(rand.N(400*time.Microsecond), func() { signals <- syscall.SIGTERM })
+		lock, err := r.acquire(l, signals)
+		if err == nil {
+			require.NoError(t, lock.Release(t.Context()))
+			continue
+		}
+		require.Equal(t, 128+int(syscall.SIGTERM), statusOf(err))
+		require.Eventually(t, func() bool { return holders("job", servers) == 0 }, patience, 100*time.Microsecond)
+	}
 }
 
 func TestRunEndsTheCommandWhenItsLockIsTakenAway(t *testing.T) {
@@ -183,7 +214,7 @@ func TestRunEndsTheCommandWhenItsLockIsTakenAway(t *testing.T) {
 func TestRunTellsALossThatTheReleaseFinds(t *testing.T) {
 	servers, i := embedded(t, 3)
 	var errText bytes.Buffer
-	c := redlockCommand(i.env["REDLOCK_NODES"], "copy", "run", "job", "--", testProgram())
+	c := redlockCommand(i.env["REDLOCK_NODES"], "copy", "run", "--exit-lost", "9", "job", "--", testProgram())
 	stdin, err := c.StdinPipe()
 	require.NoError(t, err)
 	c.Stderr = &errText
@@ -194,9 +225,25 @@ func TestRunTellsALossThatTheReleaseFinds(t *testing.T) {
 	}
 	require.NoError(t, stdin.Close()) // the command ends, with status 0
 	_ = c.Wait()
-	assert.Equal(t, exitLost, c.ProcessState.ExitCode())
+	assert.Equal(t, 9, c.ProcessState.ExitCode())
 	assert.Contains(t, errText.String(), "the lock was lost while the command ran")
 	assert.Equal(t, 1, strings.Count(errText.String(), "\n"))
+}
+
+func TestRunTellsAReleaseThatTooFewNodesConfirmed(t *testing.T) {
+	servers, i := embedded(t, 3)
+	var errText bytes.Buffer
+	c := redlockCommand(i.env["REDLOCK_NODES"], "copy", "run", "job", "--", testProgram())
+	stdin, err := c.StdinPipe()
+	require.NoError(t, err)
+	c.Stderr = &errText
+	require.NoError(t, c.Start())
+	require.Eventually(t, func() bool { return holders("job", servers) == 3 }, patience, time.Millisecond)
+	servers[0].Close()
+	servers[1].Close()
+	require.NoError(t, stdin.Close())
+	assert.NoError(t, c.Wait(), "the command had ended before")
+	assert.Regexp(t, `^redlock: release "job": no quorum: .*\(redlock check tells what is wrong with the nodes\)\n$`, errText.String())
 }
 
 func TestRunEndsTheCommandWhenMaxHoldIsOver(t *testing.T) {

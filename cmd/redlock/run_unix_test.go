@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -59,6 +61,66 @@ func TestASignalEndsTheWaitingForTheLock(t *testing.T) {
 		assert.Equal(t, 128+int(s), c.ProcessState.ExitCode())
 		assert.Empty(t, errText.String())
 	}
+}
+
+func TestACommandThatWasStoppedUntilItsLockRanOutNeverGoesOn(t *testing.T) {
+	_, i := embedded(t, 3)
+	c := redlockCommand(i.env["REDLOCK_NODES"], "", "run", "--ttl", "1s", "job", "--", "/bin/sh", "-c", "echo here; kill -TSTP $$; echo went on")
+	var errText bytes.Buffer
+	c.Stderr = &errText
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a job of this test's, as of a shell's
+	output := startWithOutput(t, c)
+	assert.Equal(t, "here\n", readLine(t, output))
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(c.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, status.Stopped())
+	time.Sleep(time.Second) // the ttl
+	require.NoError(t, c.Process.Signal(syscall.SIGCONT))
+	rest, err := io.ReadAll(output)
+	require.NoError(t, err)
+	assert.Empty(t, string(rest))
+	_ = c.Wait()
+	assert.Equal(t, exitLost, c.ProcessState.ExitCode())
+	assert.Equal(t, 1, strings.Count(errText.String(), "\n"), errText.String())
+}
+
+func TestAnInterruptDoesNotWaitForNodesThatHang(t *testing.T) {
+	hung, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer hung.Close()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		for command, status := range map[string]int{"ttl": exitInterrupted, "status": exitInterrupted, "status --watch": 0} {
+			c := redlockCommand(hung.Addr().String(), "", append(strings.Fields(command), "--node-timeout", "1h", "job")...)
+			require.NoError(t, c.Start())
+			conn, err := hung.Accept() // so it listens to signals, or is about to
+			require.NoError(t, err)
+			greeting := make([]byte, 1)
+			_, err = conn.Read(greeting)
+			require.NoError(t, err)
+			require.NoError(t, c.Process.Signal(s))
+			_ = c.Wait()
+			assert.Equal(t, status, c.ProcessState.ExitCode(), command)
+			_ = conn.Close()
+		}
+	}
+}
+
+func TestAMessageThatNobodyCanReadAnyMoreDoesNotEndRedlock(t *testing.T) {
+	servers, i := embedded(t, 3)
+	c := redlockCommand(i.env["REDLOCK_NODES"], "stubborn", "run", "--ttl", "1s", "job", "--", testProgram())
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	c.Stderr = w
+	pid := readPID(t, startWithOutput(t, c))
+	require.NoError(t, w.Close())
+	require.NoError(t, r.Close())
+	for _, s := range servers {
+		s.FlushAll()
+	}
+	_ = c.Wait()
+	assert.Equal(t, exitLost, c.ProcessState.ExitCode(), c.ProcessState)
+	awaitEnd(t, pid)
 }
 
 // The bound is the life that the nodes give the key: the validity ends before it.

@@ -27,6 +27,7 @@ type settings struct {
 
 // nodeFlags are the flags that every command has.
 type nodeFlags struct {
+	set         *pflag.FlagSet
 	nodes       string
 	config      string
 	prefix      string
@@ -34,6 +35,7 @@ type nodeFlags struct {
 }
 
 func (f *nodeFlags) register(flags *pflag.FlagSet) {
+	f.set = flags
 	flags.StringVar(&f.nodes, "nodes", "", "the nodes: host:port or URLs, separated by commas (else REDLOCK_NODES)")
 	flags.StringVar(&f.config, "config", "", "the config `file` (else REDLOCK_CONFIG)")
 	flags.StringVar(&f.prefix, "prefix", "", "what stands before every key on the nodes")
@@ -57,7 +59,9 @@ func (a *app) settings() (settings, error) {
 	if password := a.getenv("REDLOCK_PASSWORD"); password != "" { // the two belong together
 		s.Username, s.Password = a.getenv("REDLOCK_USERNAME"), password
 	}
-	s.Prefix = cmp.Or(a.nodes.prefix, s.Prefix)
+	if a.nodes.set.Changed("prefix") { // to nothing, too
+		s.Prefix = a.nodes.prefix
+	}
 	s.NodeTimeout = cmp.Or(a.nodes.nodeTimeout, s.NodeTimeout)
 	for i, node := range s.Nodes {
 		if s.Nodes[i], err = s.url(strings.TrimSpace(node)); err != nil {

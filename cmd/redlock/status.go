@@ -85,6 +85,9 @@ func (s *status) follow(ctx context.Context, l *redlock.Locker, keys []string) e
 	defer tick.Stop()
 	for {
 		views, err := inspectAll(ctx, l, keys)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err == nil {
 			err = s.redraw(views)
 		}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/redlock-go/redlock"
 )
@@ -109,7 +110,7 @@ func printable(text string) string {
 	if runes := []rune(text); len(runes) > printableRunes {
 		text = string(runes[:printableRunes]) + "…"
 	}
-	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if text == "" || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
 	}
 	return text

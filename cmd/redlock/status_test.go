@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -96,12 +95,14 @@ func TestTextsOfOthersCannotMoveTheCursor(t *testing.T) {
 	servers, i := embedded(t, 1)
 	put(t, "job", "\x1b[2Jowned\r\n", time.Minute, servers...)
 	put(t, "long", strings.Repeat("x", 1000), time.Minute, servers...)
-	got := i.run(t, "status", "--all-nodes", "job", "long", "no\x07pe")
+	put(t, "other bytes", "\x9b2J\xff", time.Minute, servers...) // ESC [ and an escape character of the table's
+	got := i.run(t, "status", "--all-nodes", "job", "long", "no\x07pe", "other bytes")
 	assert.Zero(t, got.status)
 	assert.NotContains(t, got.out, "\x1b")
 	assert.NotContains(t, got.out, "\r")
 	assert.NotContains(t, got.out, "\x07")
 	assert.Contains(t, got.out, `"\x1b[2Jowned\r\n"`)
+	assert.Regexp(t, `other bytes +yes +\S+ +1 of 1 +- +"\\x9b2J\\xff"\n`, got.out)
 	assert.NotContains(t, got.out, strings.Repeat("x", printableRunes+1))
 }
 
@@ -121,12 +122,31 @@ func TestWatchShowsTheKeysAnewUntilItIsInterrupted(t *testing.T) {
 	l, err := redlock.Open([]string{"redis://" + i.env["REDLOCK_NODES"]})
 	require.NoError(t, err)
 	defer l.Close()
-	err = s.execute(ctx, l, []string{"job"})
-	require.True(t, err == nil || errors.Is(err, context.Canceled), err)
+	require.NoError(t, s.execute(ctx, l, []string{"job"}))
+	require.NoError(t, s.execute(ctx, l, []string{"job"}), "the end is no failure while the nodes are asked either")
 	frames := strings.Split(out.String(), home)[1:]
 	require.GreaterOrEqual(t, len(frames), 3)
 	assert.Regexp(t, `every 10ms; Ctrl-C ends it\x1b\[K\n\x1b\[K\nKEY .*\x1b\[K\njob +no .*\x1b\[K\n\x1b\[J$`, frames[0])
 	assert.Regexp(t, `\njob +yes `, frames[2])
+}
+
+func TestWatchThatCannotRedrawWritesNoEscapesAndEndsAtOnce(t *testing.T) {
+	_, i := embedded(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	out := watched{seen: func(int) { cancel() }}
+	s := status{app: &app{out: &out}, watch: time.Hour}
+	l, err := redlock.Open([]string{"redis://" + i.env["REDLOCK_NODES"]})
+	require.NoError(t, err)
+	defer l.Close()
+	require.NoError(t, s.execute(ctx, l, []string{"job"}))
+	assert.Regexp(t, `^KEY [^\x1b]*\n\n$`, out.String())
+}
+
+func TestANodeThatHoldsAnEmptyValueIsNoNodeWithoutTheKey(t *testing.T) {
+	servers, i := embedded(t, 1)
+	put(t, "job", "", time.Minute, servers...)
+	assert.Contains(t, i.run(t, "status", "--all-nodes", "job").out, `holds "" for `)
+	assert.Regexp(t, `(?s)"nodes".*"ttl_ms": (60000|59\d\d\d)\b`, i.run(t, "status", "--json", "job").out)
 }
 
 // watched is an output that counts what is written.
