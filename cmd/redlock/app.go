@@ -53,6 +53,7 @@ directory for configuration:
     password: …                 # keep the file to yourself: chmod 600
     prefix: "app1:"             # optional: before every key, as WithKeyPrefix does
     node-timeout: 200ms         # optional
+    max-ttl: 1m                 # needed where a key is locked with different ttls: the longest
 
 Passwords come from that file, from REDLOCK_PASSWORD (with REDLOCK_USERNAME), or stand in the
 URLs of REDLOCK_NODES or of the file; --nodes takes none, since every user of a machine can read

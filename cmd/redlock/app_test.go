@@ -97,7 +97,7 @@ func TestWrongArgumentsAreOneLineWithWhereToRead(t *testing.T) {
 		{"statu", "redlock: no such command; did you mean status? (redlock --help explains it)\n"},
 		{"redis://:secret@10.0.0.1:6379", "redlock: no such command (redlock --help explains it)\n"},
 		{"status", "redlock: needed: redlock status KEY… [flags] (redlock status --help explains it)\n"},
-		{"status --watch=1ms a", "redlock: --watch 1ms is below 100ms (redlock status --help explains it)\n"},
+		{"status --watch --every 1ms a", "redlock: --every 1ms is below 100ms (redlock status --help explains it)\n"},
 		{"ttl a b", "redlock: needed: redlock ttl KEY [flags] (redlock ttl --help explains it)\n"},
 		{"release a", "redlock: either --token or --force is needed (redlock release --help explains it)\n"},
 		{"release a --force --token x", "redlock: either --token or --force is needed (redlock release --help explains it)\n"},
@@ -249,6 +249,10 @@ func TestTheConfigFileSaysWhereItIsWrong(t *testing.T) {
 	s, err := parseConfig([]byte("nodes: [a:1]\nnode-timeout: 1s\n"))
 	require.NoError(t, err)
 	assert.Equal(t, settings{Nodes: []string{"a:1"}, NodeTimeout: time.Second}, s)
+	_, err = parseConfig([]byte("nodes: [a:1]\n---\nnodes: [b:1]\n"))
+	assert.ErrorContains(t, err, "more than one document")
+	s, err = parseConfig([]byte("nodes: [a:1]\n---\n"))
+	require.Error(t, err, "an empty one too")
 	s, err = parseConfig(nil)
 	require.NoError(t, err)
 	assert.Equal(t, settings{}, s)

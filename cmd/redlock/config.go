@@ -46,7 +46,10 @@ func parseConfig(text []byte) (s settings, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return settings{}, fmt.Errorf("not understood%s; it may have nodes (a list), username, password, prefix and node-timeout (like 200ms)", position(err))
+		return settings{}, fmt.Errorf("not understood%s; it may have nodes (a list), username, password, prefix, node-timeout and max-ttl (like 200ms)", position(err))
+	}
+	if !errors.Is(decoder.Decode(new(yaml.Node)), io.EOF) {
+		return settings{}, errors.New("it holds more than one document; only one is read")
 	}
 	return s, nil
 }

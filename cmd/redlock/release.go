@@ -40,6 +40,8 @@ next renewal, and until then somebody else may be at work too. --force asks firs
 elsewhere it needs --yes. A lock that is acquired anew in the meantime is never touched, since
 every lock has a token of its own.
 
+If too few nodes answer, the lock may be gone, or end sooner, on those that did.
+
 Exit status: 0 when it was released; 1 when the key is not held, or not with this token, or the
 answer was no; 69 when too few nodes answered.`,
 		Example: `  sh:          redlock release lock:jobprocessor --token "$REDLOCK_TOKEN"
@@ -65,7 +67,10 @@ answer was no; 69 when too few nodes answered.`,
 }
 
 func (r *release) execute(ctx context.Context, s settings, l *redlock.Locker) error {
-	r.ttl = max(minReleaseTTL, 2*s.NodeTimeout) // the library takes none below the node timeout
+	r.ttl = max(minReleaseTTL, 2*s.NodeTimeout) // the library takes none below the node timeout,
+	if s.MaxTTL != 0 {                          // and none above the longest
+		r.ttl = min(r.ttl, s.MaxTTL)
+	}
 	if !r.force {
 		return r.releaseToken(ctx, l, r.token)
 	}

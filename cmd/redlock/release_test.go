@@ -39,6 +39,14 @@ func TestReleaseWorksWithALongNodeTimeout(t *testing.T) {
 	assert.Equal(t, outcome{0, "released job, held with " + token + "\n", ""}, got)
 }
 
+func TestReleaseWorksBelowTheLongestTTL(t *testing.T) {
+	servers, i := embedded(t, 3)
+	put(t, "job", token, time.Second, servers...)
+	got := i.run(t, "release", "job", "--token", token, "--max-ttl", "2s")
+	assert.Zero(t, got.status, got.err)
+	assert.Zero(t, holders("job", servers))
+}
+
 func TestReleaseByTokenLeavesTheLockOfAnother(t *testing.T) {
 	servers, i := embedded(t, 3)
 	put(t, "job", token, time.Minute, servers...)

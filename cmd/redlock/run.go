@@ -56,8 +56,9 @@ in the same way, but somebody else may have the lock meanwhile; --grace 0s kills
 command that was stopped with Ctrl-Z until its lock ran out is killed when it is continued.
 
 If redlock itself is killed, the key is free after the ttl, and on Linux and Windows the command
-is killed too. What a command leaves running in the background when it ends runs on without the
-lock, except on Windows.
+is killed too. Do not stop it alone (kill -STOP): nobody would watch the command; Ctrl-Z stops
+both. What a command leaves running in the background when it ends runs on without the lock,
+except on Windows. Where a key is locked with different ttls, --max-ttl must name the longest.
 
 Exit status: the command's own, 128+n if signal n ended it, 126 or 127 if it cannot be started;
 75 when somebody else has the lock, 69 when too few nodes answered, 74 when the lock was lost

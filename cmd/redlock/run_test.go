@@ -117,6 +117,13 @@ func TestRunPassesTheStatusOfTheCommandOn(t *testing.T) {
 	assert.Contains(t, got.err, "no-such-command-anywhere")
 }
 
+func TestRunRefusesATTLAboveTheLongest(t *testing.T) {
+	_, i := embedded(t, 3)
+	got := runRedlock(t, i.env["REDLOCK_NODES"], "exit", "run", "--max-ttl", "10s", "job", "--", testProgram(), "0")
+	assert.Equal(t, exitUsage, got.status)
+	assert.Contains(t, got.err, "ttl 20s is above the 10s of WithMaxTTL")
+}
+
 func TestRunReleasesTheLockInEveryCase(t *testing.T) {
 	servers, i := embedded(t, 3)
 	for _, args := range [][]string{

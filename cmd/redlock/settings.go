@@ -21,6 +21,7 @@ type settings struct {
 	Password    string        `yaml:"password"`
 	Prefix      string        `yaml:"prefix"`
 	NodeTimeout time.Duration `yaml:"node-timeout"`
+	MaxTTL      time.Duration `yaml:"max-ttl"`
 
 	source string // of the nodes, for errors
 }
@@ -32,6 +33,7 @@ type nodeFlags struct {
 	config      string
 	prefix      string
 	nodeTimeout time.Duration
+	maxTTL      time.Duration
 }
 
 func (f *nodeFlags) register(flags *pflag.FlagSet) {
@@ -40,6 +42,7 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "", "the config `file` (else REDLOCK_CONFIG)")
 	flags.StringVar(&f.prefix, "prefix", "", "what stands before every key on the nodes")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0, "how long to wait for the nodes (default 200ms)")
+	flags.DurationVar(&f.maxTTL, "max-ttl", 0, "the longest ttl in use on these nodes, where a key is locked with different ones")
 }
 
 func (a *app) settings() (settings, error) {
@@ -63,6 +66,7 @@ func (a *app) settings() (settings, error) {
 		s.Prefix = a.nodes.prefix
 	}
 	s.NodeTimeout = cmp.Or(a.nodes.nodeTimeout, s.NodeTimeout)
+	s.MaxTTL = cmp.Or(a.nodes.maxTTL, s.MaxTTL)
 	for i, node := range s.Nodes {
 		if s.Nodes[i], err = s.url(strings.TrimSpace(node)); err != nil {
 			return s, wrongSettings(fmt.Errorf("%s: number %d: %w", s.source, i+1, err))
@@ -95,6 +99,9 @@ func (s settings) open(opts ...redlock.Option) (*redlock.Locker, error) {
 	opts = append(opts, redlock.WithKeyPrefix(s.Prefix))
 	if s.NodeTimeout != 0 {
 		opts = append(opts, redlock.WithNodeTimeout(s.NodeTimeout))
+	}
+	if s.MaxTTL != 0 {
+		opts = append(opts, redlock.WithMaxTTL(s.MaxTTL))
 	}
 	l, err := redlock.Open(s.Nodes, opts...)
 	if err != nil {

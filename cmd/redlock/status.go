@@ -22,7 +22,8 @@ type status struct {
 	app   *app
 	json  bool
 	nodes bool
-	watch time.Duration // 0: once
+	watch bool
+	every time.Duration // of watch
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -38,14 +39,14 @@ listed below the key; --all-nodes lists all.
 
 Exit status: 0; 69 when too few nodes answered to tell.`,
 		Example: `  sh:          redlock status lock:jobprocessor lock:invoices
-               redlock status --watch=2s lock:jobprocessor
+               redlock status --watch lock:jobprocessor
                redlock status --json lock:jobprocessor | jq -r '.[0].token'
   PowerShell:  redlock status lock:jobprocessor lock:invoices
                (redlock status --json lock:jobprocessor | ConvertFrom-Json)[0].token`,
 		Args: needKeys(1, 0),
 		RunE: func(c *cobra.Command, keys []string) error {
-			if s.watch != 0 && s.watch < minWatch {
-				return usageError(c, fmt.Sprintf("--watch %v is below %v", s.watch, minWatch))
+			if s.every < minWatch {
+				return usageError(c, fmt.Sprintf("--every %v is below %v", s.every, minWatch))
 			}
 			return a.withLocker(func(ctx context.Context, l *redlock.Locker) error { return s.execute(ctx, l, keys) })
 		},
@@ -53,13 +54,13 @@ Exit status: 0; 69 when too few nodes answered to tell.`,
 	flags := c.Flags()
 	flags.BoolVar(&s.json, "json", false, "print one JSON array, with one element for each key")
 	flags.BoolVar(&s.nodes, "all-nodes", false, "list what every node holds")
-	flags.DurationVar(&s.watch, "watch", 0, "show it anew every second, or as often as given (--watch=5s), until Ctrl-C")
-	flags.Lookup("watch").NoOptDefVal = "1s"
+	flags.BoolVar(&s.watch, "watch", false, "show it again and again, until Ctrl-C")
+	flags.DurationVar(&s.every, "every", time.Second, "the `time` from one look to the next, with --watch")
 	return c
 }
 
 func (s *status) execute(ctx context.Context, l *redlock.Locker, keys []string) error {
-	if s.watch != 0 {
+	if s.watch {
 		return s.follow(ctx, l, keys)
 	}
 	views, err := inspectAll(ctx, l, keys)
@@ -81,7 +82,7 @@ func (s *status) print(views []view) error {
 
 // follow shows the keys until ctx ends.
 func (s *status) follow(ctx context.Context, l *redlock.Locker, keys []string) error {
-	tick := time.NewTicker(s.watch)
+	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for {
 		views, err := inspectAll(ctx, l, keys)

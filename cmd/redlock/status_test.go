@@ -118,7 +118,7 @@ func TestWatchShowsTheKeysAnewUntilItIsInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	s := status{app: &app{out: &out, redraws: true}, watch: 10 * time.Millisecond}
+	s := status{app: &app{out: &out, redraws: true}, watch: true, every: 10 * time.Millisecond}
 	l, err := redlock.Open([]string{"redis://" + i.env["REDLOCK_NODES"]})
 	require.NoError(t, err)
 	defer l.Close()
@@ -134,7 +134,7 @@ func TestWatchThatCannotRedrawWritesNoEscapesAndEndsAtOnce(t *testing.T) {
 	_, i := embedded(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	out := watched{seen: func(int) { cancel() }}
-	s := status{app: &app{out: &out}, watch: time.Hour}
+	s := status{app: &app{out: &out}, watch: true, every: time.Hour}
 	l, err := redlock.Open([]string{"redis://" + i.env["REDLOCK_NODES"]})
 	require.NoError(t, err)
 	defer l.Close()

@@ -17,7 +17,7 @@ func (s *status) redraw(views []view) error {
 		return err
 	}
 	var frame bytes.Buffer
-	fmt.Fprintf(&frame, "%s, every %v; Ctrl-C ends it\n\n", time.Now().Format(time.DateTime), s.watch)
+	fmt.Fprintf(&frame, "%s, every %v; Ctrl-C ends it\n\n", time.Now().Format(time.DateTime), s.every)
 	if err := writeViews(&frame, views, s.nodes); err != nil {
 		return err
 	}
