@@ -47,18 +47,26 @@ return {1, left, largest}
 -- script: release
 -- Any number of keys, each a lock of its own. After their tokens, ARGV has for the last m of them the
 -- names of their waiting lists, then m channels to take off these lists ('' for none). Returns for each
--- key 1: deleted; 2: the key was missing; 0: the key holds another token; or the error's text where it
--- cannot be read. If the key is free now, the first of its waiting list is woken, which adds 4; who does
--- not listen any more is passed over. The lists are not in KEYS, and what concerns them is guarded:
--- a release must release even where it has no right to them.
+-- key 1: deleted; 2: the key was missing, or held another of the tokens and is deleted too; 0: the key holds
+-- another token; or the error's text where it cannot be read. If the key is free now, the first of its waiting
+-- list is woken, which adds 4; who does not listen any more is passed over. The lists are not in KEYS, and what
+-- concerns them is guarded: a release must release even where it has no right to them.
 local keys, args, try = KEYS, ARGV, redis.pcall
 local n = #keys
 local m = (#args - n) / 2
-local results = {}
+local values = try('MGET', unpack(keys)) -- one command for all costs less than one for each …
+if values.err then -- … but may be refused where GET is not
+	values = {}
+	for i = 1, n do
+		values[i] = try('GET', keys[i])
+	end
+end
+local results, ours, deleted = {}, {}, {}
 for i = 1, n do
-	local value = try('GET', keys[i])
+	local value = values[i]
 	if value == args[i] then
-		redis.call('DEL', keys[i])
+		ours[#ours + 1] = keys[i]
+		deleted[keys[i]] = true
 		results[i] = 1
 	elseif not value then
 		results[i] = 2
@@ -68,6 +76,9 @@ for i = 1, n do
 		results[i] = 0
 	end
 end
+if #ours > 0 then
+	redis.call('DEL', unpack(ours))
+end
 -- Mostly nobody waits: one question for all lists costs less than one for each.
 if m == 0 or try('EXISTS', unpack(args, n + 1, n + m)) == 0 then
 	return results
@@ -76,6 +87,9 @@ for i = 1, m do
 	local k, list, channel = n - m + i, args[n + i], args[n + m + i]
 	if channel ~= '' then
 		try('ZREM', list, channel)
+	end
+	if results[k] == 0 and deleted[keys[k]] then
+		results[k] = 2
 	end
 	local free = results[k] == 1 or results[k] == 2
 	while free do
