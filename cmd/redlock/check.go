@@ -68,5 +68,9 @@ func findingCounts(r *redlock.Report) string {
 	for _, f := range r.Findings {
 		counts[f.Severity]++
 	}
-	return fmt.Sprintf("%d critical, %d warnings, %d for information", counts[redlock.Critical], counts[redlock.Warning], counts[redlock.Info])
+	plural := "s"
+	if counts[redlock.Warning] == 1 {
+		plural = ""
+	}
+	return fmt.Sprintf("%d critical, %d warning%s, %d for information", counts[redlock.Critical], counts[redlock.Warning], plural, counts[redlock.Info])
 }

@@ -42,7 +42,7 @@ func TestACheckUpForPeople(t *testing.T) {
 10.0.0.1:6379  redis 7.0.15  master   2d2h     0.25ms      -5.2s    appendfsync always  noeviction     3 of 10000
 10.0.0.2:6379  unknown       unknown  unknown  unknown     unknown  unknown             "un\x1bknown"  unknown
 
-1 critical, 1 warnings, 2 for information
+1 critical, 1 warning, 2 for information
 
 CRITICAL  replica  10.0.0.1:6379
     `+strings.TrimSpace(strings.Repeat("word ", 19))+`
