@@ -126,6 +126,10 @@ func (r *run) waitLimit() (redlock.AcquireOption, error) {
 
 // execute acquires, runs the command and releases. Signals that come before the command runs end the waiting.
 func (r *run) execute() error {
+	surviveBrokenPipes()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, forwarded()...)
+	defer signal.Stop(signals)
 	s, err := r.app.settings()
 	if err != nil {
 		return err
@@ -139,11 +143,6 @@ func (r *run) execute() error {
 		return err
 	}
 	defer func() { _ = l.Close() }() // the outcome is known; what nodes are still owed, they get or let expire
-
-	surviveBrokenPipes()
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, forwarded()...)
-	defer signal.Stop(signals)
 	lock, err := r.acquire(l, signals)
 	if err != nil {
 		return r.withStatus(err)
