@@ -111,6 +111,21 @@ func (g *guardian) say(format string, args ...any) {
 	g.telling.Go(func() { g.tell(format, args...) })
 }
 
+// patienceWithReaders is how long the end of the program waits for its messages to be read.
+const patienceWithReaders = time.Second
+
+func (g *guardian) awaitReaders() {
+	read := make(chan struct{})
+	go func() { // it ends with the program, where nobody reads
+		g.telling.Wait()
+		close(read)
+	}()
+	select {
+	case <-read:
+	case <-time.After(patienceWithReaders):
+	}
+}
+
 // left returns the time until the lock's validity is over; for a lock that is lost, until it would have
 // been over, by whichever clock says less.
 func (g *guardian) left() time.Duration {

@@ -214,7 +214,7 @@ func (r *run) hold(lock *redlock.Lock, signals <-chan os.Signal) error {
 	}
 	failed := g.watch(c, signals)
 	released := lock.Release(context.Background())
-	g.telling.Wait() // a reader who has stopped holds up us alone by now
+	g.awaitReaders()
 	switch {
 	case failed != nil: // and told
 		return &statusError{status: r.exitLost}

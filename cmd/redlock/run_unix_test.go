@@ -181,3 +181,38 @@ func awaitEnd(t *testing.T, pid int) {
 		return syscall.Kill(pid, 0) == syscall.ESRCH || bytes.Contains(stat, []byte(") Z "))
 	}, patience, time.Millisecond)
 }
+
+func TestRunEndsThoughNobodyReadsItsMessages(t *testing.T) {
+	servers, i := embedded(t, 3)
+	c := redlockCommand(i.env["REDLOCK_NODES"], "stubborn", "run", "--ttl", "1s", "--grace", "0s", "job", "--", testProgram())
+	c.Stderr = fullPipe(t)
+	readLine(t, startWithOutput(t, c))
+	for _, s := range servers {
+		s.FlushAll()
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = c.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		require.FailNow(t, "it waits for a reader")
+	}
+	assert.Equal(t, exitLost, c.ProcessState.ExitCode())
+}
+
+// fullPipe returns the end to write to of a pipe that takes no more.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	require.NoError(t, w.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	for err == nil {
+		_, err = w.Write(make([]byte, 1<<16))
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	return w
+}
