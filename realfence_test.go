@@ -95,6 +95,26 @@ func TestRealServersFencesGrowWhileTwoOfFiveForgetAgainAndAgain(t *testing.T) {
 	requireGrowing(t, grants)
 }
 
+// Lua has a limit to what it can pass on at once, and a lock has none to its keys.
+func TestRealServersReleaseALockOfThousandsOfKeys(t *testing.T) {
+	t.Parallel()
+	servers := redistest.ForTest(t, 3)
+	l := openURLs(t, redistest.URLs(servers), redlock.WithNodeTimeout(5*time.Second))
+	keys := make([]string, 9001)
+	for i := range keys {
+		keys[i] = fmt.Sprint("key", i)
+	}
+	k, err := l.TryAcquireAll(t.Context(), keys, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, k.Release(t.Context()))
+	for _, s := range servers {
+		require.Eventually(t, func() bool {
+			left, err := plainClient(t, s).DBSize(t.Context()).Result()
+			return err == nil && left == 0
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+}
+
 func TestRealServersPairsOfKeysNeverDeadlockOrOverlap(t *testing.T) {
 	t.Parallel()
 	servers := redistest.ForTest(t, 5)

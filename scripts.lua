@@ -54,30 +54,33 @@ return {1, left, largest}
 local keys, args, try = KEYS, ARGV, redis.pcall
 local n = #keys
 local m = (#args - n) / 2
-local values = try('MGET', unpack(keys)) -- one command for all costs less than one for each …
-if values.err then -- … but may be refused where GET is not
-	values = {}
-	for i = 1, n do
-		values[i] = try('GET', keys[i])
+local results, deleted = {}, {}
+for first = 1, n, 1000 do -- Lua cannot unpack more than some thousands
+	local last = math.min(first + 999, n)
+	local values = try('MGET', unpack(keys, first, last)) -- costs less than a GET for each, but may be refused where that is not
+	local ours = {}
+	for i = first, last do
+		local value
+		if values.err then
+			value = try('GET', keys[i])
+		else
+			value = values[i - first + 1]
+		end
+		if value == args[i] then
+			ours[#ours + 1] = keys[i]
+			deleted[keys[i]] = true
+			results[i] = 1
+		elseif not value then
+			results[i] = 2
+		elseif type(value) == 'table' then
+			results[i] = value.err
+		else
+			results[i] = 0
+		end
 	end
-end
-local results, ours, deleted = {}, {}, {}
-for i = 1, n do
-	local value = values[i]
-	if value == args[i] then
-		ours[#ours + 1] = keys[i]
-		deleted[keys[i]] = true
-		results[i] = 1
-	elseif not value then
-		results[i] = 2
-	elseif type(value) == 'table' then
-		results[i] = value.err
-	else
-		results[i] = 0
+	if #ours > 0 then
+		redis.call('DEL', unpack(ours))
 	end
-end
-if #ours > 0 then
-	redis.call('DEL', unpack(ours))
 end
 -- Mostly nobody waits: one question for all lists costs less than one for each.
 if m == 0 or try('EXISTS', unpack(args, n + 1, n + m)) == 0 then
