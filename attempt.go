@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // request is one acquire, checked.
@@ -71,10 +74,10 @@ func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) 
 	k.lines = lines
 	r := k.decide(ctx, k.newAttempt(q, now, by), q)
 	if r.verdict == won {
-		l.observer.attemptDone(q.keys[0], r.ended.since(now), nil)
+		l.observer.attemptDone(q.keys[0], r.ended.Since(now), nil)
 		return k, nil
 	}
-	failure := r.failure(k.Keys()).after(r.ended.since(now), r.cause)
+	failure := r.failure(k.Keys()).after(r.ended.Since(now), r.cause)
 	l.observer.attemptDone(q.keys[0], failure.Elapsed, failure)
 	return nil, failure
 }
@@ -100,11 +103,11 @@ func (k *Lock) decide(ctx context.Context, r *round, q request) *round {
 	return r
 }
 
-func (k *Lock) newAttempt(q request, now instant, by way) *round {
+func (k *Lock) newAttempt(q request, now clock.Instant, by way) *round {
 	r := &round{op: acquireOp, start: now, ttl: q.ttl, gate: int32(by.gate), settle: k.acquired}
 	proposal := ""
 	if k.locker.cfg.fencing {
-		proposal = proposedFence(now)
+		proposal = strconv.FormatInt(k.proposal(), 10)
 	}
 	if len(k.keys) == 1 && proposal == "" {
 		r.args = acquireArgs(k.keys[0], k.token, q.ttl)
@@ -125,13 +128,13 @@ func (l *Locker) notAsked(q request, class, cause error) *QuorumError {
 	return &QuorumError{Op: acquireOp.name, Keys: slices.Clone(q.keys), Quorum: l.quorum, TTL: q.ttl, class: class, cause: cause}
 }
 
-func (l *Locker) newLock(q request, start instant) *Lock {
+func (l *Locker) newLock(q request, start clock.Instant) *Lock {
 	k := &Lock{
 		claim: claim{
 			panel: &l.panel, spots: make([]spot, len(l.nodes)), keys: make([]any, len(q.keys)),
 			token: newToken(q.owner), ttl: q.ttl,
 		},
-		locker: l, owner: q.owner, begun: start, maxHold: q.maxHold, holdEnd: start.add(q.maxHold),
+		locker: l, owner: q.owner, begun: start, maxHold: q.maxHold, holdEnd: start.Add(q.maxHold),
 		auto: autoRenewal{on: q.autoRenew, ttl: q.ttl},
 	}
 	for i, key := range q.keys {
@@ -156,8 +159,8 @@ func newToken(owner string) string {
 func (k *Lock) acquired(r *round) func() {
 	now := k.clock()
 	until := k.drift.until(k.begun, r.ttl) // begun before the round, if that one raises a fence
-	if r.verdict == won && until.over(now) {
-		r.verdict, r.cause = lost, &tooLateError{now.since(k.begun), r.ttl}
+	if r.verdict == won && until.Over(now) {
+		r.verdict, r.cause = lost, &tooLateError{now.Since(k.begun), r.ttl}
 	}
 	if r.verdict == won && k.locker.cfg.fencing && !k.settleFence(r) {
 		return nothing // another round will
@@ -174,9 +177,9 @@ func (k *Lock) acquired(r *round) func() {
 	}
 	k.until = until
 	if k.maxHold > 0 {
-		k.until = earlier(k.until, k.holdEnd)
+		k.until = clock.Earlier(k.until, k.holdEnd)
 	}
-	k.auto.next = k.begun.add(r.ttl / 2)
+	k.auto.next = k.begun.Add(r.ttl / 2)
 	k.start(now)
 	return nothing
 }
@@ -185,7 +188,7 @@ func (k *Lock) acquired(r *round) func() {
 // it, and no ctx ends it. It wakes who waits for the key if the attempt stood in their way at the
 // gate; not if it came through the gate itself, or waiters whom the gate favours, while the others hold the
 // key, would wake each other without end.
-func (k *Lock) undo(lost *round, now instant) func() {
+func (k *Lock) undo(lost *round, now clock.Instant) func() {
 	k.ended, k.freed = true, true
 	gate := noGate
 	if lost.entry == nil && len(k.keys) == 1 {

@@ -48,15 +48,15 @@ func TestALateRenewalDoesNotReviveALostLock(t *testing.T) {
 func TestAReplyThatWakesAStoppedHolderDoesNotReviveItsLock(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		l := w.open()
-		clock := &skewed{}
-		l.clock = clock.now
+		machine := &sleepy{}
+		l.clock = machine.now
 		k := w.hold(l, "orders", 10*time.Second)
 		time.Sleep(5 * time.Second)
 		w.all(func(f *fakeNode) { f.slow(50 * time.Millisecond) })
 		renewed := make(chan error, 1)
 		go func() { renewed <- k.Renew(t.Context(), 10*time.Second) }()
 		time.Sleep(40 * time.Millisecond)
-		clock.set(5 * time.Second) // suspended past until; the reply comes before the timer
+		machine.sleeps(5 * time.Second) // suspended past until; the reply comes before the timer
 		require.ErrorIs(t, <-renewed, ErrLost)
 		require.ErrorIs(t, k.Err(), ErrLost)
 		require.Zero(t, k.Validity())
@@ -116,15 +116,15 @@ func TestAStoppedClockOfTheHolderCountsFromBeforeTheSend(t *testing.T) {
 		t.Run(fmt.Sprint(stopped), func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
 				l := w.open()
-				clock := &skewed{}
-				l.clock = clock.now
+				machine := &sleepy{}
+				l.clock = machine.now
 				w.all(func(f *fakeNode) { f.slow(20 * time.Millisecond) })
-				time.AfterFunc(10*time.Millisecond, func() { clock.set(stopped) })
+				time.AfterFunc(10*time.Millisecond, func() { machine.sleeps(stopped) })
 				k, err := l.TryAcquire(t.Context(), "orders", 10*time.Second)
 				if stopped < 9800*time.Millisecond {
 					require.NoError(t, err)
 					require.LessOrEqual(t, k.Validity(), 10*time.Second-stopped-102*time.Millisecond)
-					clock.set(stopped + time.Second) // and stopped again, between grant and use
+					machine.sleeps(stopped + time.Second) // and stopped again, between grant and use
 					require.Zero(t, k.Validity())
 					require.ErrorIs(t, k.Err(), ErrLost)
 					return
@@ -355,11 +355,11 @@ func TestAStalledProcessSeesInTheTraceHowLateItsRenewalsAre(t *testing.T) {
 		var r recorder
 		var l *Locker
 		l = w.open(WithTrace(r.trace(&l)))
-		clock := &skewed{}
-		l.clock = clock.now
+		machine := &sleepy{}
+		l.clock = machine.now
 		k := w.hold(l, "orders", 10*time.Second, AutoRenew())
 		time.Sleep(time.Second)
-		clock.set(2 * time.Second)
+		machine.sleeps(2 * time.Second)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, k.Err())
 		require.True(t, r.has("renewed orders true on 3 late 2s"), strings.Join(r.all(), "\n"))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 const (
@@ -27,7 +29,7 @@ type told struct {
 	reply       any
 	err         error // as the node's answer, or why there is none
 	unsent      bool  // the node was known to be down
-	sent, heard instant
+	sent, heard clock.Instant
 }
 
 // examine learns all that it can about a node. What is written is taken away in the end, or left to the worker as
@@ -46,7 +48,7 @@ func (n *node) examine(ctx context.Context, prefix, owner string) facts {
 		c.Err = c.tryKey(prefix+probeName+newToken("")[1:], newToken(owner))
 	}
 	if id := n.guard.identity(n.index); id.restarted {
-		c.restartSeen = max(0, n.clock().ago(id.started))
+		c.restartSeen = max(0, n.clock().Ago(id.started))
 	}
 	return c.facts
 }
@@ -90,7 +92,7 @@ func (t told) lost() error {
 	return t.err
 }
 
-func (t told) took() time.Duration { return t.heard.since(t.sent) }
+func (t told) took() time.Duration { return t.heard.Since(t.sent) }
 
 // meet waits for the first contact and has the node answer something. A connection that died unnoticed is not held
 // against the node, since its worker makes a new one at once.
@@ -155,7 +157,7 @@ func (c *checkup) describe() error {
 // readClocks asks for the time of day a few times in turn, fewer on slow nodes.
 func (c *checkup) readClocks() error {
 	begin := c.node.clock()
-	for i := 1; i < clockReadings && c.node.clock().since(begin) < c.node.timeout; i++ {
+	for i := 1; i < clockReadings && c.node.clock().Since(begin) < c.node.timeout; i++ {
 		t := c.ask("time")
 		if err := t.lost(); err != nil {
 			return err
@@ -174,7 +176,7 @@ func (c *checkup) readClock(t told) {
 	c.RoundTrip = t.took()
 	if shown, ok := readTime(t.reply); ok {
 		c.ClockError = t.took() / 2
-		c.ClockOffset = shown - (t.heard.wall - c.ClockError)
+		c.ClockOffset = shown - (time.Duration(t.heard.Time().UnixNano()) - c.ClockError)
 	}
 }
 
@@ -184,7 +186,7 @@ func (c *checkup) tryKey(key, token string) error {
 	gone := false
 	defer func() {
 		if !gone { // a debt is paid twice, so it does not matter if it overtakes the SET
-			c.node.owe(debt{key: key, token: token, expires: c.node.clock().add(probeTTL), late: true})
+			c.node.owe(debt{key: key, token: token, expires: c.node.clock().Add(probeTTL), late: true})
 		}
 	}()
 	set := c.put(acquireArgs(key, token, probeTTL)...)
@@ -201,7 +203,7 @@ func (c *checkup) tryKey(key, token string) error {
 		return p.err
 	}
 	if millis, ok := p.reply.(int64); ok && c.set == nil {
-		c.expiry = expiry{known: true, millis: millis, within: p.heard.since(s.sent)}
+		c.expiry = expiry{known: true, millis: millis, within: p.heard.Since(s.sent)}
 	}
 	renewal := c.ask(renewArgs([]any{key}, token, probeTTL, false, "")...)
 	if renewal.lost() != nil {

@@ -3,6 +3,8 @@ package redlock
 import (
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // place says whether a node has the token.
@@ -32,7 +34,7 @@ type claim struct {
 type spot struct {
 	place place
 	late  time.Duration // the shortest ttl of a command that was cut off and may still arrive; 0 for none
-	set   instant       // when the command was first sent that gave the key its present life …
+	set   clock.Instant // when the command was first sent that gave the key its present life …
 	ttl   time.Duration // … of this length; 0 if not known
 	fence int64         // the number of the latest grant
 }

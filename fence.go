@@ -14,8 +14,8 @@ const fenceLife = 7 * 24 * time.Hour
 // write, and let that refuse a number below the largest it has seen. It does not change.
 func (k *Lock) Fence() int64 { return k.fence }
 
-// proposedFence is the time of day in µs. It lets numbers grow where the nodes have lost theirs.
-func proposedFence(now instant) string { return strconv.FormatInt(now.wall.Microseconds(), 10) }
+// proposal is the time of day in µs. It lets numbers grow where the nodes have lost theirs.
+func (k *Lock) proposal() int64 { return k.today().UnixMicro() }
 
 // settleFence reports whether a quorum has stored one and the same number, the largest among the grants: then
 // that is the fence, since every later quorum shares a node with this one and counts on from there.
@@ -35,7 +35,7 @@ func (k *Lock) settleFence(r *round) bool {
 		}
 	}
 	if largest == 0 { // it was acquired without a fence
-		largest, stored = r.start.wall.Microseconds(), 0
+		largest, stored = k.proposal(), 0
 	}
 	k.fence = largest
 	return stored >= k.quorum

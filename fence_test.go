@@ -22,7 +22,7 @@ func (f *fakeNode) setNumber(t *testing.T, key string, n int64) {
 }
 
 // ahead returns the time of day d from now, as a fence.
-func ahead(d time.Duration) int64 { return systemClock().add(d).wall.Microseconds() }
+func ahead(d time.Duration) int64 { return time.Now().Add(d).UnixMicro() }
 
 func TestFencesGrowFromGrantToGrant(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
@@ -130,11 +130,7 @@ func TestCloseEndsAnAcquireThatWouldRaiseItsFence(t *testing.T) {
 func TestFencesGrowWhileAMinorityForgets(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		fast, slow := w.open(WithFencing(), WithRestartGuard(GuardOff)), w.open(WithFencing(), WithRestartGuard(GuardOff))
-		slow.clock = func() instant { // a second behind
-			now := systemClock()
-			now.wall -= time.Second
-			return now
-		}
+		slow.today = func() time.Time { return time.Now().Add(-time.Second) }
 		last := int64(0)
 		for i := range 60 {
 			l := fast

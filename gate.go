@@ -3,6 +3,8 @@ package redlock
 import (
 	"hash/fnv"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // noGate is the gate of a round that does not concern the waiting list.
@@ -11,7 +13,7 @@ const noGate = -1
 // gate returns the node where the waiters of a key queue: by rendezvous hashing of key and
 // address, so that all lockers find the same one without asking, and a node that is down
 // moves no keys but its own. Nothing but speed depends on their agreeing.
-func (p *panel) gate(key any, now instant) int {
+func (p *panel) gate(key any, now clock.Instant) int {
 	h := hashOf(key.(string))
 	best, bestScore := noGate, uint64(0)
 	for i, n := range p.nodes {
@@ -40,10 +42,10 @@ func mix(h uint64) uint64 {
 }
 
 // answers reports whether calls to the node are not rejected at once.
-func (n *node) answers(now instant) bool {
+func (n *node) answers(now clock.Instant) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.fault == nil && !(n.busy && now.since(n.since) >= n.timeout)
+	return n.fault == nil && !(n.busy && now.Since(n.since) >= n.timeout)
 }
 
 // entry is an attempt's way through the gate: that node is asked first, and the others only if it
@@ -55,8 +57,8 @@ type entry struct {
 
 	// Guarded by claim.mu until the round is decided.
 	answered bool
-	answer   answer  // of the gate
-	passed   instant // when the others were asked
+	answer   answer        // of the gate
+	passed   clock.Instant // when the others were asked
 }
 
 // parting is what a release does beside releasing: it takes a channel off the list, if it is not "", and
@@ -93,9 +95,9 @@ func (r *round) atGate(a answer) func() {
 func (e *entry) wasRefused() bool { return e != nil && e.answered && e.answer.vote == refused }
 
 // extension is what is left of a timeout that began when the others were asked.
-func (e *entry) extension(timeout time.Duration, now instant) time.Duration {
+func (e *entry) extension(timeout time.Duration, now clock.Instant) time.Duration {
 	if e == nil || !e.answered {
 		return 0
 	}
-	return timeout - now.since(e.passed)
+	return timeout - now.Since(e.passed)
 }

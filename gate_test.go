@@ -10,12 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 func panelOf(names ...string) *panel {
-	p := &panel{clock: systemClock}
+	p := &panel{clock: clock.Now}
 	for _, name := range names {
-		p.nodes = append(p.nodes, newNode(name, nil, time.Second, systemClock))
+		p.nodes = append(p.nodes, newNode(name, nil, time.Second, clock.Now))
 	}
 	return p
 }
@@ -25,7 +27,7 @@ func TestTheGatesOfSomeKeys(t *testing.T) {
 	p := panelOf("10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379")
 	gates := make(map[string]int)
 	for _, key := range []string{"orders", "lock:jobprocessor", "order:4711", "order:4712", "", "ключ"} {
-		gates[key] = p.gate(key, systemClock())
+		gates[key] = p.gate(key, clock.Now())
 	}
 	require.Equal(t, map[string]int{"orders": 3, "lock:jobprocessor": 0, "order:4711": 1, "order:4712": 3, "": 4, "ключ": 3}, gates)
 }
@@ -35,8 +37,8 @@ func TestTheGateDependsOnTheAddressAndNotOnTheOrderOfTheNodes(t *testing.T) {
 	counts := make(map[string]int)
 	for i := range 5000 {
 		key := fmt.Sprint("key", i)
-		name := p.nodes[p.gate(key, systemClock())].name
-		require.Equal(t, name, canonical(q.nodes[q.gate(key, systemClock())].name))
+		name := p.nodes[p.gate(key, clock.Now())].name
+		require.Equal(t, name, canonical(q.nodes[q.gate(key, clock.Now())].name))
 		counts[name]++
 	}
 	for name, n := range counts {
@@ -48,12 +50,12 @@ func TestANodeThatIsDownMovesNoGatesButItsOwn(t *testing.T) {
 	p := panelOf("a:1", "b:1", "c:1", "d:1", "e:1")
 	before := make([]int, 1000)
 	for i := range before {
-		before[i] = p.gate(fmt.Sprint("key", i), systemClock())
+		before[i] = p.gate(fmt.Sprint("key", i), clock.Now())
 	}
 	p.nodes[1].fault = errors.New("down")
-	p.nodes[3].busy, p.nodes[3].since = true, systemClock().add(-time.Minute) // hung
+	p.nodes[3].busy, p.nodes[3].since = true, clock.Now().Add(-time.Minute) // hung
 	for i := range before {
-		now := p.gate(fmt.Sprint("key", i), systemClock())
+		now := p.gate(fmt.Sprint("key", i), clock.Now())
 		if before[i] == 1 || before[i] == 3 {
 			require.NotContains(t, []int{1, 3}, now)
 		} else {
@@ -63,7 +65,7 @@ func TestANodeThatIsDownMovesNoGatesButItsOwn(t *testing.T) {
 	for _, n := range p.nodes {
 		n.fault = errors.New("down")
 	}
-	require.NotPanics(t, func() { p.gate("key", systemClock()) })
+	require.NotPanics(t, func() { p.gate("key", clock.Now()) })
 }
 
 func TestTheListSharesTheSlotOfItsKey(t *testing.T) {
@@ -151,7 +153,7 @@ func TestAReleaseTellsWhetherItWokeSomebody(t *testing.T) {
 }
 
 func TestReleasesThatConcernAListComeLastAndNameIt(t *testing.T) {
-	n := newNode("a:1", nil, time.Second, systemClock)
+	n := newNode("a:1", nil, time.Second, clock.Now)
 	at := func(gate int32, key, token, channel string) *call {
 		return &call{round: &round{op: releaseOp, gate: gate, parting: &parting{channel: channel}, claim: &claim{keys: []any{key}, token: token}}}
 	}
@@ -240,7 +242,7 @@ func TestAnAttemptThroughTheGateAsksTheOthersOnlyIfItIsNotRefusedThere(t *testin
 			require.Equal(t, pending, r.verdict)
 			require.Equal(t, []int{1, 1, 1}, []int{len(r.claim.nodes[0].queue), len(r.claim.nodes[1].queue), len(r.claim.nodes[2].queue)})
 			require.Equal(t, acquireOp, r.claim.nodes[0].queue[0].op())
-			require.Positive(t, r.entry.extension(time.Second, systemClock()))
+			require.Positive(t, r.entry.extension(time.Second, clock.Now()))
 			r.answer(0, answer{vote: granted, place: present})
 			r.answer(2, answer{vote: granted, place: present})
 			require.Equal(t, won, r.verdict)

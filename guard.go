@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // GuardMode says what becomes of the acquire votes of nodes that may have forgotten keys in a
@@ -49,15 +51,15 @@ type guard struct {
 
 // identity is what is known of when a node may have lost keys.
 type identity struct {
-	known     bool    // the node has told its run_id
-	runID     string  // made anew at each start
-	restarted bool    // the run_id has changed since we know the node
-	started   instant // at the latest
-	earliest  instant // at the earliest, for a node met since
+	known     bool          // the node has told its run_id
+	runID     string        // made anew at each start
+	restarted bool          // the run_id has changed since we know the node
+	started   clock.Instant // at the latest
+	earliest  clock.Instant // at the earliest, for a node met since
 	restarts  int
 
 	ahead   bool // its clock was found to run ahead …
-	aheadAt instant
+	aheadAt clock.Instant
 }
 
 func newGuard(c *config, nodes int) *guard {
@@ -95,7 +97,7 @@ func (g *guard) postpone(vote func()) bool {
 // met books the answer of a node to INFO. A restart is dated to when it was noticed: keys that
 // were lost in it had been given their ttl before. A first contact is dated by the node's
 // uptime, give or take a second: it is the difference of two times in whole seconds.
-func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (restarted bool) {
+func (g *guard) met(node int, runID string, uptime time.Duration, now clock.Instant) (restarted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.identity(node)
@@ -105,11 +107,11 @@ func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (
 		n.known = false // not told any more
 	case restarted:
 		n.restarted, n.started = true, now
-		n.earliest = now.add(-maxTTL) // there was a life before
+		n.earliest = now.Add(-maxTTL) // there was a life before
 		n.restarts++
 	case !n.known && !n.restarted:
-		n.started = now.add(-max(0, uptime-time.Second))
-		n.earliest = now.add(-(uptime + time.Second))
+		n.started = now.Add(-max(0, uptime-time.Second))
+		n.earliest = now.Add(-(uptime + time.Second))
 	}
 	if runID != "" {
 		n.known, n.runID = true, runID
@@ -122,7 +124,7 @@ func (g *guard) met(node int, runID string, uptime time.Duration, now instant) (
 }
 
 // ranAhead books that a node's clock ran ahead: it may have dropped keys before their time.
-func (g *guard) ranAhead(node int, now instant) {
+func (g *guard) ranAhead(node int, now clock.Instant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.identity(node)
@@ -135,12 +137,12 @@ func (g *guard) identity(node int) identity { return *g.nodes[node].Load() }
 // withheld returns why an acquire vote of a node may not count, nil if it may; errStrangers if
 // that depends on nodes which have not been met yet. Other holders of the key may have asked for
 // as much as WithMaxTTL, or else for the same ttl.
-func (g *guard) withheld(n identity, ttl time.Duration, now instant) error {
+func (g *guard) withheld(n identity, ttl time.Duration, now clock.Instant) error {
 	window := max(ttl, g.maxTTL)
-	if age := now.ago(n.aheadAt); n.ahead && age < window {
+	if age := now.Ago(n.aheadAt); n.ahead && age < window {
 		return fmt.Errorf("its clock ran ahead %v ago, vote withheld for %v", round3(age), round3(window-age))
 	}
-	age := now.ago(n.started)
+	age := now.Ago(n.started)
 	switch {
 	case g.mode == GuardOff || !n.known || age >= window:
 		return nil
@@ -161,14 +163,14 @@ var errStrangers = errors.New("some nodes have not been met")
 // met: a fresh deployment, whose restarts have been seen ever since. One that may have been
 // older shows that there was a life before the others' start. Or else strangers: first contacts
 // that are under way will decide it.
-func (g *guard) fresh(window time.Duration, now instant) (fresh, strangers bool) {
+func (g *guard) fresh(window time.Duration, now clock.Instant) (fresh, strangers bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.complete {
 		return g.oldest < window, false
 	}
 	for i := range g.nodes {
-		if n := g.identity(i); n.known && now.since(n.earliest) >= window {
+		if n := g.identity(i); n.known && now.Since(n.earliest) >= window {
 			return false, false
 		}
 	}
@@ -176,14 +178,14 @@ func (g *guard) fresh(window time.Duration, now instant) (fresh, strangers bool)
 }
 
 // meetLast notes the age of the oldest node once all have been met; the caller holds g.mu.
-func (g *guard) meetLast(now instant) {
+func (g *guard) meetLast(now clock.Instant) {
 	oldest := time.Duration(0)
 	for i := range g.nodes {
 		n := g.identity(i)
 		if !n.known {
 			return
 		}
-		oldest = max(oldest, now.since(n.earliest))
+		oldest = max(oldest, now.Since(n.earliest))
 	}
 	g.complete, g.oldest = true, oldest
 }
@@ -265,6 +267,6 @@ func parseServerInfo(text string) (runID string, uptime time.Duration) {
 // lostTime returns by how much a node's clock has run ahead of what drift allows, judged by the
 // life it had left for a key whose ttl was set by a command that was first sent at set; 0
 // or less if it did not. The command ran at set or later, so no more than now − set has passed.
-func lostTime(d drift, set, now instant, ttl, left time.Duration) time.Duration {
-	return ttl - now.since(set) - d.allowance(ttl) - left
+func lostTime(d drift, set, now clock.Instant, ttl, left time.Duration) time.Duration {
+	return ttl - now.Since(set) - d.allowance(ttl) - left
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 func TestRestartedEmptyNodesDoNotGrantAKeyThatIsHeld(t *testing.T) {
@@ -234,7 +236,7 @@ func TestAFastClockIsFoundAtEveryRenewal(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			fast := l.guard.identity(0)
 			require.True(t, fast.ahead)
-			require.Less(t, systemClock().ago(fast.aheadAt), 2*time.Millisecond)
+			require.Less(t, clock.Now().Ago(fast.aheadAt), 2*time.Millisecond)
 		}
 	})
 }
@@ -277,18 +279,18 @@ func TestServerInfoIsReadForRunIDAndUptime(t *testing.T) {
 // A server's uptime is the difference of two times in whole seconds: 3 s may be 2.1.
 func TestAnUptimeMayBeASecondTooLong(t *testing.T) {
 	g := newGuard(&config{}, 3)
-	now := clocksAt(time.Hour, time.Hour)
+	now := after(time.Hour)
 	g.met(0, "a", 3*time.Second, now)
 	g.met(1, "b", time.Hour, now)
 	require.ErrorContains(t, g.withheld(g.identity(0), 3*time.Second, now), "restarted 2s ago, vote withheld for 1s")
-	require.NoError(t, g.withheld(g.identity(0), 3*time.Second, now.add(time.Second)))
+	require.NoError(t, g.withheld(g.identity(0), 3*time.Second, now.Add(time.Second)))
 	require.NoError(t, g.withheld(g.identity(1), 3*time.Second, now))
 	require.NoError(t, g.withheld(g.identity(2), 3*time.Second, now), "unknown")
 }
 
 func TestANodeThatMayBeOlderThanTheWindowIsNoFreshDeployment(t *testing.T) {
 	g := newGuard(&config{}, 3)
-	now := clocksAt(time.Hour, time.Hour)
+	now := after(time.Hour)
 	g.met(0, "a", 0, now)
 	g.met(1, "b", 0, now)
 	g.met(2, "c", 2*time.Second, now) // 1.1 to 2.9 s
@@ -298,7 +300,7 @@ func TestANodeThatMayBeOlderThanTheWindowIsNoFreshDeployment(t *testing.T) {
 	require.ErrorContains(t, g.withheld(g.identity(0), 2*time.Second, now), "vote withheld")
 	require.ErrorContains(t, g.withheld(g.identity(0), 3*time.Second, now), "vote withheld")
 	require.NoError(t, g.withheld(g.identity(0), 4*time.Second, now), "all are younger")
-	later := now.add(2500 * time.Millisecond)
+	later := now.Add(2500 * time.Millisecond)
 	require.NoError(t, g.withheld(g.identity(0), 4*time.Second, later), "and were, when they were met")
 	g.met(1, "b2", 0, later)
 	require.NoError(t, g.withheld(g.identity(0), 4*time.Second, later), "another's restart is not this one's")
@@ -307,11 +309,11 @@ func TestANodeThatMayBeOlderThanTheWindowIsNoFreshDeployment(t *testing.T) {
 
 func TestANodeThatRestartsBeforeAllAreMetLeavesNoFreshDeployment(t *testing.T) {
 	g := newGuard(&config{}, 2)
-	now := clocksAt(time.Hour, time.Hour)
+	now := after(time.Hour)
 	g.met(0, "a", 0, now)
-	g.met(0, "a2", 0, now.add(time.Second))
-	g.met(1, "b", 0, now.add(2*time.Second))
-	require.ErrorContains(t, g.withheld(g.identity(1), 10*time.Second, now.add(2*time.Second)), "vote withheld")
+	g.met(0, "a2", 0, now.Add(time.Second))
+	g.met(1, "b", 0, now.Add(2*time.Second))
+	require.ErrorContains(t, g.withheld(g.identity(1), 10*time.Second, now.Add(2*time.Second)), "vote withheld")
 }
 
 func TestAFreshDeploymentGrantsThroughTheEndOfItsWindow(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // State is who holds a key, as the nodes said at about one moment. It is past when it is read:
@@ -78,7 +80,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (*State, error) {
 		state.Nodes[i].Node = n.name
 	}
 	if e := shortfall(state, l.quorum, readings); e != nil {
-		e.Elapsed = l.clock().since(start)
+		e.Elapsed = l.clock().Since(start)
 		return state, e
 	}
 	return state, nil
@@ -99,7 +101,7 @@ type inquiry struct {
 	open     int // nodes that have not answered
 }
 
-func (q *inquiry) ask(nodes []*node, args []any, now instant) {
+func (q *inquiry) ask(nodes []*node, args []any, now clock.Instant) {
 	for i, n := range nodes {
 		ask := &question{args: args, heed: func(reply any, err error) { q.hear(i, readingOf(reply, err)) }}
 		if err := n.submit(&call{ask: ask}, now); err != nil {

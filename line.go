@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // lines are the local queues of a locker, one for each key that Acquire is busy with.
@@ -28,10 +30,10 @@ type line struct {
 
 	// Guarded by lines.mu.
 	users   int
-	crowded instant // when others were last seen to wait for the key
-	fading  bool    // a timer will look whether they still do
-	gate    int     // where the line may be in the waiting list, or noGate
-	entered int64   // since when, as that node told; 0: not known
+	crowded clock.Instant // when others were last seen to wait for the key
+	fading  bool          // a timer will look whether they still do
+	gate    int           // where the line may be in the waiting list, or noGate
+	entered int64         // since when, as that node told; 0: not known
 }
 
 // join makes the caller one of the line's users; quit ends that.
@@ -106,11 +108,11 @@ func (ln *line) crowd() {
 	ln.crowded = ln.lines.locker.clock()
 }
 
-func (ln *line) isCrowded(now instant) bool { return now.since(ln.crowded) < ln.lines.memory }
+func (ln *line) isCrowded(now clock.Instant) bool { return now.Since(ln.crowded) < ln.lines.memory }
 
 // queues reports whether the head should go through the gate: it has a place there, or others
 // were waiting a moment ago. Or else it may ask all nodes at once.
-func (ln *line) queues(now instant) bool {
+func (ln *line) queues(now clock.Instant) bool {
 	ln.lines.mu.Lock()
 	defer ln.lines.mu.Unlock()
 	return ln.gate != noGate || ln.isCrowded(now)

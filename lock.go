@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // Lock is the handle of one grant. It starts held and ends, once, as lost or as released;
@@ -19,15 +21,15 @@ type Lock struct {
 	end  context.CancelCauseFunc
 
 	// Guarded by claim.mu.
-	until   instant
-	begun   instant // when the acquire was first sent
+	until   clock.Instant
+	begun   clock.Instant // when the acquire was first sent
 	timer   *time.Timer
 	lines   []*line // whose places at the head the lock keeps
 	renewal *round  // in flight; nil otherwise
 	auto    autoRenewal
 	maxHold time.Duration // 0 without MaxHold
 	fence   int64         // 0 without WithFencing; set before the lock begins
-	holdEnd instant       // of MaxHold
+	holdEnd clock.Instant // of MaxHold
 }
 
 // Key returns the key as it was given to the acquire.
@@ -54,7 +56,7 @@ func (k *Lock) Owner() string { return k.owner }
 func (k *Lock) Until() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.until.at
+	return k.until.Time()
 }
 
 // Validity returns the time left until Until, never negative, and 0 once the lock is lost or
@@ -66,7 +68,7 @@ func (k *Lock) Validity() time.Duration {
 	if k.life.Err() != nil {
 		return 0
 	}
-	return max(0, k.until.left(k.clock()))
+	return max(0, k.until.Left(k.clock()))
 }
 
 // Nodes returns how many nodes are known to hold the token now: at least the quorum's while
@@ -110,19 +112,19 @@ func (k *Lock) Context(parent context.Context) (context.Context, context.CancelF
 }
 
 // start begins the holder's life; the caller holds k.mu.
-func (k *Lock) start(now instant) {
+func (k *Lock) start(now clock.Instant) {
 	k.life, k.end = context.WithCancelCause(context.Background())
 	k.timer = time.AfterFunc(k.alarm(now), k.tick)
 	k.observer.watch(k)
 }
 
 // alarm returns the time until the lock wants attention; the caller holds k.mu.
-func (k *Lock) alarm(now instant) time.Duration {
+func (k *Lock) alarm(now clock.Instant) time.Duration {
 	next := k.until
 	if k.auto.on && k.renewal == nil {
-		next = earlier(next, k.auto.next)
+		next = clock.Earlier(next, k.auto.next)
 	}
-	return max(0, next.left(now))
+	return max(0, next.Left(now))
 }
 
 // tick runs when the timer fires: the validity is over, or a renewal is due.
@@ -142,12 +144,12 @@ func (k *Lock) tick() {
 }
 
 // checkTime ends a lock whose validity is over; the caller holds k.mu.
-func (k *Lock) checkTime(now instant) {
-	if k.ended || !k.until.over(now) {
+func (k *Lock) checkTime(now clock.Instant) {
+	if k.ended || !k.until.Over(now) {
 		return
 	}
 	why := "its validity ran out"
-	if k.maxHold > 0 && k.holdEnd.left(now) <= k.drift.allowance(k.ttl) {
+	if k.maxHold > 0 && k.holdEnd.Left(now) <= k.drift.allowance(k.ttl) {
 		why = fmt.Sprintf("its MaxHold of %v is over", k.maxHold)
 	}
 	k.finish(&endedError{lock: k, class: ErrLost, why: why})
@@ -207,12 +209,12 @@ func (k *Lock) Release(context.Context) error {
 	now := k.clock()
 	err := k.release(now)
 	if !errors.Is(err, ErrReleased) {
-		k.observer.releaseDone(k.Key(), now.since(k.begun), err)
+		k.observer.releaseDone(k.Key(), now.Since(k.begun), err)
 	}
 	return err
 }
 
-func (k *Lock) release(now instant) error {
+func (k *Lock) release(now clock.Instant) error {
 	k.mu.Lock()
 	if k.freed {
 		k.mu.Unlock()
@@ -222,7 +224,7 @@ func (k *Lock) release(now instant) error {
 	k.checkTime(now)
 	k.finish(&endedError{lock: k, class: ErrReleased})
 	r := k.newRelease(now)
-	overrun := now.since(k.until)
+	overrun := now.Since(k.until)
 	timeout := k.locker.nodeTimeout(k.ttl)
 	k.mu.Unlock()
 
@@ -231,7 +233,7 @@ func (k *Lock) release(now instant) error {
 		k.locker.lines.wakeNext(k.keys)
 	}
 	r.await(context.Background(), timeout)
-	k.standUpAfter(min(r.ended.since(now), timeout-r.ended.since(now)))
+	k.standUpAfter(min(r.ended.Since(now), timeout-r.ended.Since(now)))
 	switch ended := context.Cause(k.life); {
 	case errors.Is(ended, ErrLost):
 		return fmt.Errorf("%w; released %v after its validity", ended, round3(max(0, overrun)))
@@ -245,7 +247,7 @@ func (k *Lock) release(now instant) error {
 // newRelease makes the round of Release; the caller holds k.mu. The place in the line is given up
 // when the gate has answered: who comes next must know whether others wait. It is not worth
 // waiting for much longer than for the quorum, though: a gate that hangs is one of a minority.
-func (k *Lock) newRelease(now instant) *round {
+func (k *Lock) newRelease(now clock.Instant) *round {
 	r := &round{op: releaseOp, start: now, gate: noGate}
 	if len(k.keys) == 1 {
 		gate := k.gate(k.keys[0], now)

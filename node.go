@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 const (
@@ -36,7 +38,7 @@ type node struct {
 	client   redisClient
 	own      bool // the client is one of Open's
 	timeout  time.Duration
-	clock    func() instant
+	clock    func() clock.Instant
 	guard    *guard
 	observer *observer
 	index    int           // among the nodes
@@ -52,9 +54,9 @@ type node struct {
 	stopping  bool
 	queue     []*call
 	busy      bool          // the worker is in a call of the client
-	since     instant       // … since then
+	since     clock.Instant // … since then
 	fault     error         // the breaker: why the node is not asked; nil when it is
-	downAt    instant       // … since when
+	downAt    clock.Instant // … since when
 	roundTrip time.Duration // smoothed
 	ledger    ledger
 
@@ -67,16 +69,16 @@ type node struct {
 	together []any // arguments of the release of many
 	wire     []redis.Cmder
 	slots    slots
-	single   bool    // the server takes no command over several keys
-	met      uint64  // the number of dials at which the node last told who it is
-	failures int     // probes and batches in a row that did not reach the node
-	probeAt  instant // when down: the next probe
-	upSince  instant
+	single   bool          // the server takes no command over several keys
+	met      uint64        // the number of dials at which the node last told who it is
+	failures int           // probes and batches in a row that did not reach the node
+	probeAt  clock.Instant // when down: the next probe
+	upSince  clock.Instant
 }
 
-func newNode(name string, client redisClient, timeout time.Duration, clock func() instant) *node {
+func newNode(name string, client redisClient, timeout time.Duration, now func() clock.Instant) *node {
 	n := &node{
-		name: name, hash: hashOf(canonical(name)), client: client, timeout: timeout, clock: clock, left: nothing,
+		name: name, hash: hashOf(canonical(name)), client: client, timeout: timeout, clock: now, left: nothing,
 		wake: make(chan struct{}, 1), exited: make(chan struct{}), introduced: make(chan struct{}),
 	}
 	n.dials.Store(1) // unlike met: clients that count nothing are asked once all the same
@@ -85,7 +87,7 @@ func newNode(name string, client redisClient, timeout time.Duration, clock func(
 
 // submit queues a call, or says why the node cannot take it: it is down, or its worker has
 // been waiting for an answer for longer than the node timeout. It never blocks on the node.
-func (n *node) submit(c *call, now instant) error {
+func (n *node) submit(c *call, now clock.Instant) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -93,8 +95,8 @@ func (n *node) submit(c *call, now instant) error {
 		return ErrClosed
 	case n.fault != nil:
 		return n.fault
-	case n.busy && now.since(n.since) >= n.timeout:
-		return fmt.Errorf("no answer for %v", round3(now.since(n.since)))
+	case n.busy && now.Since(n.since) >= n.timeout:
+		return fmt.Errorf("no answer for %v", round3(now.Since(n.since)))
 	}
 	n.queue = append(n.queue, c)
 	n.rouse()
@@ -183,9 +185,9 @@ func (n *node) await(timer *time.Timer) bool {
 }
 
 // nextDue returns how long the worker may sleep, if anything is planned.
-func (n *node) nextDue(now instant) (time.Duration, bool) {
+func (n *node) nextDue(now clock.Instant) (time.Duration, bool) {
 	if n.fault != nil {
-		return n.probeAt.left(now), true
+		return n.probeAt.Left(now), true
 	}
 	return n.ledger.nextDue(now)
 }
@@ -264,16 +266,16 @@ func (n *node) conclude(fault error, sent bool) (rejected []*call) {
 	now := n.clock()
 	n.mu.Lock()
 	n.busy = false
-	elapsed, was, calls := now.since(n.since), n.fault, len(n.batch)
+	elapsed, was, calls := now.Since(n.since), n.fault, len(n.batch)
 	switch {
 	case fault != nil:
 		if was == nil {
 			n.downAt = now
-			if now.since(n.upSince) >= steadyPeriod {
+			if now.Since(n.upSince) >= steadyPeriod {
 				n.failures = 0
 			}
 		}
-		n.probeAt = now.add(probeDelay(n.failures, rand.Float64()))
+		n.probeAt = now.Add(probeDelay(n.failures, rand.Float64()))
 		n.failures++
 		rejected, n.queue = n.queue, nil
 	case was != nil:
@@ -284,7 +286,7 @@ func (n *node) conclude(fault error, sent bool) (rejected []*call) {
 		n.roundTrip += (elapsed - n.roundTrip) / 8
 	}
 	n.fault = fault
-	down := now.since(n.downAt)
+	down := now.Since(n.downAt)
 	n.mu.Unlock()
 
 	switch {
@@ -358,7 +360,7 @@ func (n *node) settle(c *command, d *debt, execErr error) {
 	_, err := c.reply(execErr)
 	paid := err == nil || isReply(err)
 	n.mu.Lock()
-	n.ledger.settle(*d, paid, n.clock().add(n.timeout))
+	n.ledger.settle(*d, paid, n.clock().Add(n.timeout))
 	n.mu.Unlock()
 	if paid && !d.again && n.observer.trace.DebtPaid != nil {
 		n.observer.trace.DebtPaid(n.name, d.key.(string))
@@ -378,6 +380,6 @@ func (n *node) owe(d debt) {
 func (n *node) oweAgain(d debt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ledger.repeat(d, n.clock().add(n.timeout))
+	n.ledger.repeat(d, n.clock().Add(n.timeout))
 	n.rouse()
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // parseURLs returns lock-tuned client options. Its errors show a URL's position, and host and
@@ -102,7 +104,7 @@ func tuned(o *redis.Options, nodeTimeout time.Duration) *redis.Options {
 
 // openNode makes a node with a client of its own from tuned options.
 func openNode(o *redis.Options, nodeTimeout time.Duration) (*node, *redis.Client) {
-	n := newNode(o.Addr, nil, nodeTimeout, systemClock)
+	n := newNode(o.Addr, nil, nodeTimeout, clock.Now)
 	if o.Dialer == nil {
 		o.Dialer = o.NewDialer()
 	}

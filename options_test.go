@@ -14,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // Nothing listens there: should a test send anything after all, it reaches nobody.
@@ -139,8 +141,8 @@ func deafLocker(t *testing.T, opts ...Option) *Locker {
 	t.Helper()
 	cfg, err := newConfig(opts)
 	require.NoError(t, err)
-	l := &Locker{cfg: cfg, panel: panel{clock: systemClock, quorum: 1, observer: &observer{}}, held: make(map[*Lock]struct{})}
-	l.nodes = []*node{newNode("a:1", nil, cfg.nodeTimeout, systemClock)}
+	l := &Locker{cfg: cfg, panel: panel{clock: clock.Now, quorum: 1, observer: &observer{}}, held: make(map[*Lock]struct{})}
+	l.nodes = []*node{newNode("a:1", nil, cfg.nodeTimeout, clock.Now)}
 	t.Cleanup(func() { require.Empty(t, l.nodes[0].queue, "something was sent") })
 	return l
 }
@@ -203,7 +205,7 @@ func TestTryAcquireRefusesToWait(t *testing.T) {
 
 func TestABadTTLOfARenewalIsNamedAndNothingIsSent(t *testing.T) {
 	l := deafLocker(t, WithNodeTimeout(50*time.Millisecond))
-	k := l.newLock(request{keys: []string{"k"}, ttl: time.Second}, instant{})
+	k := l.newLock(request{keys: []string{"k"}, ttl: time.Second}, clock.Instant{})
 	for ttl, part := range map[time.Duration]string{
 		0: "10ms … 8784h0m0s", maxTTL + 1: "10ms … 8784h0m0s", minTTL: "node timeout of 50ms",
 	} {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // verdict is what the votes of a round amount to.
@@ -69,7 +71,8 @@ const (
 type panel struct {
 	nodes  []*node
 	quorum int
-	clock  func() instant
+	clock  func() clock.Instant
+	today  func() time.Time // the time of day, for fences alone
 	drift  drift
 	guard  *guard
 	life   context.Context // of the locker
@@ -83,7 +86,7 @@ type round struct {
 	claim *claim
 	op    *operation
 	args  []any         // nil for a release, which the worker puts together with others
-	start instant       // read before the first send
+	start clock.Instant // read before the first send
 	ttl   time.Duration // asked for; 0 for a release
 
 	// settle turns the verdict into consequences. It is called once, with the claim locked,
@@ -103,7 +106,7 @@ type round struct {
 	tally    tally
 	cause    error
 	timer    *time.Timer // of a round that nobody awaits
-	ended    instant
+	ended    clock.Instant
 	blocked  int // index of the key that was not free, by the latest refusal
 }
 
@@ -210,7 +213,7 @@ func (r *round) answer(i int, a answer) {
 	case !r.op.deletes:
 	case a.vote == failed:
 		c.owe(i, debt{
-			expires: r.start.add(c.ttl), late: s.late > 0, listed: r.isGate(i), channel: r.parting.leaves(),
+			expires: r.start.Add(c.ttl), late: s.late > 0, listed: r.isGate(i), channel: r.parting.leaves(),
 		})
 	case s.late > 0:
 		for _, key := range c.keys {
@@ -362,7 +365,7 @@ func (r *round) failureLocked(keys []string) *QuorumError {
 	e := &QuorumError{
 		Op: r.op.name, Keys: keys, Quorum: r.tally.quorum,
 		Granted: r.tally.granted, Refused: r.tally.refused, Failed: r.tally.failed,
-		Elapsed: r.ended.since(r.start), TTL: r.ttl,
+		Elapsed: r.ended.Since(r.start), TTL: r.ttl,
 		Nodes: make([]NodeError, len(r.calls)),
 		class: ErrNoQuorum, cause: r.cause, entry: r.entry, blocked: r.blocked,
 	}

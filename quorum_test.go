@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // fate is what a round ends as, with the class that its error gets.
@@ -221,16 +223,16 @@ func TestNodesNotHeardAreInNoCount(t *testing.T) {
 // deafRound is a round over nodes without workers: it gets the answers that a test gives.
 func deafRound(t *testing.T, op *operation, nodes int, settle func(*round) func()) *round {
 	t.Helper()
-	c := &claim{panel: &panel{clock: systemClock, life: context.Background(), quorum: majority(nodes), drift: defaultConfig().drift, guard: newGuard(&config{}, nodes), observer: &observer{}}, ttl: time.Minute, spots: make([]spot, nodes)}
+	c := &claim{panel: &panel{clock: clock.Now, life: context.Background(), quorum: majority(nodes), drift: defaultConfig().drift, guard: newGuard(&config{}, nodes), observer: &observer{}}, ttl: time.Minute, spots: make([]spot, nodes)}
 	for i := range nodes {
-		c.nodes = append(c.nodes, newNode(fmt.Sprintf("n%d:1", i), nil, time.Second, systemClock))
+		c.nodes = append(c.nodes, newNode(fmt.Sprintf("n%d:1", i), nil, time.Second, clock.Now))
 	}
 	for i := range c.spots {
 		c.spots[i].place = present
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.prepare(&round{op: op, start: systemClock(), ttl: time.Second, gate: noGate, settle: settle})
+	return c.prepare(&round{op: op, start: clock.Now(), ttl: time.Second, gate: noGate, settle: settle})
 }
 
 var votersAnswers = map[byte]answer{
@@ -334,12 +336,12 @@ func TestAReleaseGoesOnlyWhereTheTokenMayBe(t *testing.T) {
 	r := deafRound(t, releaseOp, 3, nil)
 	c := r.claim
 	c.spots[0].place, c.spots[1].place, c.spots[2].place = absent, maybe, present
-	r = c.prepare(&round{op: releaseOp, start: systemClock(), gate: noGate})
+	r = c.prepare(&round{op: releaseOp, start: clock.Now(), gate: noGate})
 	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2, refused: 1}, r.tally)
 	require.Equal(t, []int{0, 1, 1}, []int{len(c.nodes[0].queue), len(c.nodes[1].queue), len(c.nodes[2].queue)})
 
-	r = c.prepare(&round{op: renewOp, start: systemClock(), gate: noGate})
+	r = c.prepare(&round{op: renewOp, start: clock.Now(), gate: noGate})
 	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2}, r.tally, "a renewal heals")
 	require.Len(t, c.nodes[0].queue, 1)

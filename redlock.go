@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // Locker acquires locks on a quorum of the nodes it was made for. It is safe for concurrent
@@ -72,7 +74,7 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	nodes := make([]*node, len(clients))
 	for i, c := range clients {
-		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, systemClock)
+		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, clock.Now)
 		c.AddHook(dialCounter{&nodes[i].dials})
 	}
 	return start(cfg, nodes, nil), nil
@@ -81,7 +83,7 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	l := &Locker{
 		panel: panel{
-			nodes: nodes, quorum: majority(len(nodes)), clock: systemClock,
+			nodes: nodes, quorum: majority(len(nodes)), clock: clock.Now, today: time.Now,
 			drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
 			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},

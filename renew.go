@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // autoRenewal is how a lock renews itself; guarded by claim.mu, but for ttl.
 type autoRenewal struct {
 	on       bool
 	ttl      time.Duration
-	next     instant
+	next     clock.Instant
 	failures int // in a row
 }
 
@@ -78,8 +80,8 @@ func (k *Lock) tryRenewal(ttl time.Duration) (r, other *round, err error) {
 }
 
 // dueRenewal returns the automatic renewal to launch now, if it is time; k.mu is held.
-func (k *Lock) dueRenewal(now instant) *round {
-	if k.ended || !k.auto.on || k.renewal != nil || !k.auto.next.over(now) {
+func (k *Lock) dueRenewal(now clock.Instant) *round {
+	if k.ended || !k.auto.on || k.renewal != nil || !k.auto.next.Over(now) {
 		return nil
 	}
 	return k.newRenewal(now, k.auto.ttl)
@@ -87,9 +89,9 @@ func (k *Lock) dueRenewal(now instant) *round {
 
 // newRenewal makes a renewal round; the caller holds k.mu and launches it after unlocking.
 // The nodes must not keep the key beyond MaxHold, so the last renewal before it is shorter.
-func (k *Lock) newRenewal(now instant, ttl time.Duration) *round {
+func (k *Lock) newRenewal(now clock.Instant, ttl time.Duration) *round {
 	if k.maxHold > 0 {
-		ttl = min(ttl, max(minTTL, wholeMillis(k.holdEnd.left(now))))
+		ttl = min(ttl, max(minTTL, wholeMillis(k.holdEnd.Left(now))))
 	}
 	k.ttl = max(k.ttl, ttl)
 	k.renewal = k.prepare(&round{
@@ -102,10 +104,10 @@ func (k *Lock) newRenewal(now instant, ttl time.Duration) *round {
 func (k *Lock) renewed(r *round) func() {
 	late := time.Duration(0)
 	if k.auto.on { // a renewal by hand that comes early is not late
-		late = max(0, r.start.since(k.auto.next))
+		late = max(0, r.start.Since(k.auto.next))
 	}
 	k.conclude(r)
-	info := RenewalInfo{Key: k.Key(), Elapsed: r.ended.since(r.start), Late: late, Until: k.until.at, Nodes: k.holders()}
+	info := RenewalInfo{Key: k.Key(), Elapsed: r.ended.Since(r.start), Late: late, Until: k.until.Time(), Nodes: k.holders()}
 	if r.verdict != won {
 		info.Err = r.failureLocked(k.Keys())
 	}
@@ -126,14 +128,14 @@ func (k *Lock) conclude(r *round) {
 	ttl := k.promised(r)
 	until := k.drift.until(r.start, ttl)
 	if k.maxHold > 0 {
-		until = earlier(until, k.holdEnd)
+		until = clock.Earlier(until, k.holdEnd)
 	}
 	switch {
-	case r.verdict == won && !until.over(now):
+	case r.verdict == won && !until.Over(now):
 		k.until = until
 		k.auto.failures = 0
-		k.auto.next = r.start.add(min(k.auto.ttl, ttl) / 2)
-		if k.maxHold > 0 && k.holdEnd.left(r.start) <= r.ttl {
+		k.auto.next = r.start.Add(min(k.auto.ttl, ttl) / 2)
+		if k.maxHold > 0 && k.holdEnd.Left(r.start) <= r.ttl {
 			k.auto.on = false // this lease lasts until the end of MaxHold
 		}
 	case r.tally.blocked():
@@ -141,10 +143,10 @@ func (k *Lock) conclude(r *round) {
 		return
 	default:
 		if r.verdict == won {
-			r.verdict, r.cause = lost, &tooLateError{now.since(r.start), r.ttl}
+			r.verdict, r.cause = lost, &tooLateError{now.Since(r.start), r.ttl}
 		}
-		k.until = earlier(k.until, until)
-		k.auto.next = now.add(backoff(k.locker.cfg.backoffBase, k.locker.cfg.backoffMax, k.auto.failures, rand.Float64()))
+		k.until = clock.Earlier(k.until, until)
+		k.auto.next = now.Add(backoff(k.locker.cfg.backoffBase, k.locker.cfg.backoffMax, k.auto.failures, rand.Float64()))
 		k.auto.failures++
 	}
 	k.timer.Reset(k.alarm(now))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // Resume adopts a lock that is held: token is Lock.Token of the handle that got it, in this process or another, or what was
@@ -58,7 +60,7 @@ func (l *Locker) notResumed(q request, cause error) error {
 	return e
 }
 
-func (k *Lock) newResumption(q request, now instant) *round {
+func (k *Lock) newResumption(q request, now clock.Instant) *round {
 	fence := ""
 	if k.locker.cfg.fencing {
 		fence = "0" // tell the numbers, and raise none

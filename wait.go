@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/clock"
 )
 
 // Acquire locks key for ttl as TryAcquire does, but waits while it cannot be had, until ctx's
@@ -46,7 +48,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, ttl time.Duratio
 		err = failure
 	}
 	if w.waits {
-		l.observer.waitDone(WaitedInfo{Key: keys[0], Attempts: w.attempts, Elapsed: l.clock().since(begin), Err: err})
+		l.observer.waitDone(WaitedInfo{Key: keys[0], Attempts: w.attempts, Elapsed: l.clock().Since(begin), Err: err})
 	}
 	return k, err
 }
@@ -56,7 +58,7 @@ type waiter struct {
 	*Locker
 	request
 	ctx      context.Context
-	begin    instant
+	begin    clock.Instant
 	pace     *pace
 	places   []*line // at the head of which it is, in the order of their keys
 	at       int     // the one in whose list it waits
@@ -77,7 +79,7 @@ func (w *waiter) acquire() (*Lock, *QuorumError) {
 		for _, ln := range w.places {
 			ln.pass()
 		}
-		return nil, failure.after(w.clock().since(w.begin), failure.cause)
+		return nil, failure.after(w.clock().Since(w.begin), failure.cause)
 	}
 	return k, nil // which keeps the places
 }
@@ -115,7 +117,7 @@ func (w *waiter) queueIn(ln *line) (cause error, first bool) {
 	defer cancel()
 	defer context.AfterFunc(w.life, cancel)()
 	if w.pace.bounded {
-		defer time.AfterFunc(max(0, w.pace.end.left(w.clock()))+w.pace.slack, cancel).Stop()
+		defer time.AfterFunc(max(0, w.pace.end.Left(w.clock()))+w.pace.slack, cancel).Stop()
 	}
 	first = ln.head.Acquire(ctx, 1) == nil
 	if !first {
@@ -270,12 +272,12 @@ func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Durat
 // pace spreads the attempts of one Acquire over the time it may wait.
 type pace struct {
 	bounded bool
-	end     instant
+	end     clock.Instant
 	slack   time.Duration // how much longer than end to sleep at last: where ctx will end it
 	final   bool
 }
 
-func (l *Locker) newPace(ctx context.Context, q request, begin instant) *pace {
+func (l *Locker) newPace(ctx context.Context, q request, begin clock.Instant) *pace {
 	p := &pace{}
 	wait := l.cfg.wait
 	if q.waitSet {
@@ -283,11 +285,11 @@ func (l *Locker) newPace(ctx context.Context, q request, begin instant) *pace {
 	}
 	deadline, hasDeadline := ctx.Deadline()
 	if wait > 0 && (q.waitSet || !hasDeadline) {
-		p.bounded, p.end = true, begin.add(wait)
+		p.bounded, p.end = true, begin.Add(wait)
 	}
 	if hasDeadline {
-		end := begin.add(deadline.Sub(begin.at))
-		if !p.bounded || end.at.Before(p.end.at) {
+		end := begin.Add(time.Until(deadline))
+		if !p.bounded || p.end.Since(end) > 0 {
 			p.bounded, p.end, p.slack = true, end, time.Second
 		}
 	}
@@ -296,11 +298,11 @@ func (l *Locker) newPace(ctx context.Context, q request, begin instant) *pace {
 
 // fit returns the delay before the next attempt, or, when over, before giving up. What is
 // left at the end is not slept away: one last attempt is made at a random moment of it.
-func (p *pace) fit(delay time.Duration, now instant, random float64) (fitted time.Duration, over bool) {
+func (p *pace) fit(delay time.Duration, now clock.Instant, random float64) (fitted time.Duration, over bool) {
 	if !p.bounded {
 		return delay, false
 	}
-	left := max(0, p.end.left(now))
+	left := max(0, p.end.Left(now))
 	switch {
 	case delay < left && !p.final:
 		return delay, false

@@ -24,22 +24,9 @@ var seeding = []mutation{
 	{"wait.go", "rand.Float64()", "rand.Float64For(w.owner)"},
 	{"node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
 	{"node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
-	{"redlock.go", "cfg.nodeTimeout, systemClock)", "cfg.nodeTimeout, skewedClock(cfg.owner))"},
-	{"redlock.go", "clock: systemClock,", "clock: skewedClock(cfg.owner),"},
-	{"drift.go", "import (\n", "import (\n	rand \"github.com/redlock-go/redlock/internal/sim/jitter\"\n"},
-	{"drift.go", "func systemClock() instant {", skewedClock},
+	{"redlock.go", "import (\n", "import (\n	rand \"github.com/redlock-go/redlock/internal/sim/jitter\"\n"},
+	{"redlock.go", "today: time.Now,", "today: rand.Today(cfg.owner),"},
 }
-
-const skewedClock = `func skewedClock(owner string) func() instant {
-	skew := rand.Skew(owner)
-	return func() instant {
-		now := systemClock()
-		now.wall += skew
-		return now
-	}
-}
-
-func systemClock() instant {`
 
 // mutation replaces a text that stands exactly once in a file of the library.
 type mutation struct{ file, old, new string }

@@ -7,7 +7,7 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// fenceOptions give a locker fences and a clock of its own, which its owner's name tells to jitter.Skew.
+// fenceOptions give a locker fences and a clock of its own, which its owner's name tells to jitter.Today.
 func fenceOptions(p plan, locker int) []redlock.Option {
 	if !p.fenced {
 		return nil

@@ -25,11 +25,11 @@ func Float64For(name string) float64 {
 // one after the other.
 func Yield(yield func(), node int) { time.Sleep(time.Duration(1 + node)) }
 
-// Skew is how much the wall clock of a locker is ahead: what stands behind an @ in its owner's name.
-func Skew(owner string) time.Duration {
+// Today is the time of day of a locker: true time, and what stands behind an @ in its owner's name.
+func Today(owner string) func() time.Time {
 	_, skew, _ := strings.Cut(owner, "@")
-	d, _ := time.ParseDuration(skew)
-	return d
+	ahead, _ := time.ParseDuration(skew)
+	return func() time.Time { return time.Now().Add(ahead) }
 }
 
 // mix is the finalizer of SplitMix64: neighbouring instants give unrelated numbers.
