@@ -75,7 +75,9 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	nodes := make([]*node, len(clients))
 	for i, c := range clients {
 		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, clock.Now)
-		c.AddHook(dialCounter{&nodes[i].dials})
+		if single, ok := c.(*redis.Client); ok {
+			nodes[i].dials = dialsOf(single)
+		}
 	}
 	return start(cfg, nodes, nil), nil
 }
@@ -84,7 +86,7 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	l := &Locker{
 		panel: panel{
 			nodes: nodes, quorum: majority(len(nodes)), clock: clock.Now, today: time.Now,
-			drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
+			drift: cfg.drift, guard: newGuard(&cfg, len(nodes), clock.Now()),
 			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},
 		cfg: cfg, own: own, held: make(map[*Lock]struct{}),
