@@ -75,6 +75,7 @@ func (l *Locker) Check(ctx context.Context) (*Report, error) {
 		group.Go(func() { s.nodes[i] = n.examine(asking, l.cfg.prefix, l.cfg.owner) })
 	}
 	group.Wait()
+	s.together = l.guard.startedTogether()
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("redlock: check: %w", ctx.Err())

@@ -226,6 +226,13 @@ func (g *guard) withheld(n identity, ttl time.Duration, now clock.Instant) error
 
 var errStrangers = errors.New("some nodes have not been met")
 
+// startedTogether reports whether all nodes have been met, and were started together.
+func (g *guard) startedTogether() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.complete && g.together
+}
+
 // patience returns how much longer a young node has to wait for nodes that have not been met: 0
 // or less if all nodes were started together, for ever if one was not. Or else strangers: first
 // contacts that are under way will decide it.

@@ -89,12 +89,14 @@ func WithOwner(s string) Option { return func(c *config) { c.owner = s } }
 // use it. An acquire takes one round trip as without it where the nodes' numbers agree, and two where not.
 func WithFencing() Option { return func(c *config) { c.fencing = true } }
 
-// WithRestartGuard sets what becomes of the acquire votes of nodes that may have forgotten keys
-// in a restart (default GuardAuto). Such a vote is withheld, which counts as a failure and is
-// named in the error, for as long as a key that was lost could still be held by somebody: the
-// ttl asked for, or WithMaxTTL. A restart is told by the node's run_id, from INFO, on every new
-// connection; a node that does not tell it is never withheld. No other option makes a lock
-// less safe than GuardOff does.
+// WithRestartGuard sets whether nodes that may have lost keys in a restart may vote on acquires
+// (default GuardAuto). Such a vote is withheld: it counts as a failure, and the error names it.
+// It is withheld for as long as somebody may still hold a key that was lost: the TTL asked for,
+// or WithMaxTTL if that is longer, and twice the drift allowance of it. The guard knows a node by
+// its run_id, from INFO, which is asked on every new connection. Where the connections of a client
+// given to New cannot be counted (see New), it is asked after every batch with a grant. A node that
+// never tells a run_id is never withheld; one that told it before does not vote until it tells it
+// again. No other option makes a lock less safe than GuardOff does.
 func WithRestartGuard(mode GuardMode) Option { return func(c *config) { c.guard = mode } }
 
 // WithMaxTTL names the longest ttl that any locker uses on these nodes, for the restart guard.

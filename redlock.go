@@ -58,11 +58,17 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	return start(cfg, nodes, clients), nil
 }
 
-// New makes a Locker over clients that stay yours: they are used with their own settings, get
-// one hook that counts new connections, and are never closed. Each must lead to one independent node. No call waits for a client longer
-// than the node timeout, whatever the client's timeouts and retries; a lock command is never
-// sent twice. New fails for options out of range, for no clients, a nil client, and where two
-// clients have the same address. Close the Locker before the clients.
+// New makes a Locker over clients that you own. It keeps their settings and never closes them.
+// Each must lead to one independent node. No call waits for a client longer than the node
+// timeout, whatever the client's timeouts and retries; a lock command is never sent twice.
+//
+// A *redis.Client gets one hook that counts its connections, however many Lockers are made over it:
+// a new connection may lead to a server that was restarted. Other clients (Ring, ClusterClient,
+// wrappers, clones by WithTimeout) do not let their connections be counted. They cost one more
+// question to the node for every batch that has a grant, unless GuardOff is set.
+//
+// New fails for options out of range, for no clients, a nil client, a Ring of several servers, and
+// where two clients have the same address. Close the Locker before the clients.
 func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
