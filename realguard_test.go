@@ -130,3 +130,61 @@ func TestRealServersCloseIsQuickAndNamesNoNodeWithEveryKindOfClient(t *testing.T
 		})
 	}
 }
+
+// Servers that were started together vote at once, however old they are and whatever the ttl.
+func TestRealServersThatWereStartedTogetherVoteAtOnce(t *testing.T) {
+	ages := 10 * time.Second
+	if testing.Short() {
+		ages = 3 * time.Second
+	}
+	for _, n := range []int{1, 3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			urls := redistest.URLs(redistest.ForTest(t, n))
+			for begin := time.Now(); time.Since(begin) < ages; time.Sleep(230 * time.Millisecond) {
+				for _, ttl := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute} {
+					l, err := redlock.Open(urls, redlock.WithNodeTimeout(90*time.Millisecond))
+					require.NoError(t, err)
+					k, err := l.Acquire(t.Context(), "orders", ttl, redlock.Wait(5*time.Millisecond))
+					require.NoError(t, err, "%v old, ttl %v", time.Since(begin), ttl)
+					require.NoError(t, k.Release(t.Context()))
+					require.NoError(t, l.Close())
+				}
+			}
+		})
+	}
+}
+
+// Rolling maintenance: each node loses its keys, one after the other, and no locker opened since then may
+// take them for new ones while the first lock is valid.
+func TestRealServersThatAreRestartedInTurnGrantNoHeldKey(t *testing.T) {
+	const gap, ttl = 3500 * time.Millisecond, 15 * time.Second
+	if testing.Short() {
+		t.Skip("takes the time of the restarts")
+	}
+	t.Parallel()
+	servers := redistest.ForTest(t, 3)
+	holder := openURLs(t, redistest.URLs(servers))
+	k, err := holder.Acquire(t.Context(), "orders", ttl, redlock.Wait(5*time.Second))
+	require.NoError(t, err)
+	for i, s := range servers {
+		if i > 0 {
+			time.Sleep(gap)
+		}
+		restartEmpty(t, s)
+	}
+	others := []*redlock.Locker{openURLs(t, redistest.URLs(servers)), openURLs(t, redistest.URLs(servers), redlock.WithRestartGuard(redlock.GuardStrict))}
+	for k.Validity() > 0 {
+		for _, l := range others {
+			twin, err := l.TryAcquire(t.Context(), "orders", ttl)
+			if err == nil {
+				t.Fatalf("granted on %d nodes while the first lock is valid for %v", twin.Nodes(), k.Validity())
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	require.Eventually(t, func() bool {
+		k, err := others[0].TryAcquire(t.Context(), "orders", ttl)
+		return err == nil && k.Release(t.Context()) == nil
+	}, 2*ttl, 100*time.Millisecond, "and the key is free in the end")
+}
