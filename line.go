@@ -33,6 +33,8 @@ type line struct {
 	fading  bool          // a timer will look whether they still do
 	gate    int           // where the line may be in the waiting list, or noGate
 	entered int64         // since when, as that node told; 0: not known
+
+	stranger sighting // of a foreign holder
 }
 
 // drop forgets a line without users, at once or when it is no longer known to be crowded; the

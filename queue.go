@@ -97,10 +97,13 @@ func (s *lines) quit(w *waiter) {
 	w.places = nil
 }
 
-// pass gives up the places of a lock.
+// pass gives up the places of a lock. Whoever held the keys before it is gone.
 func (s *lines) pass(places []*line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, ln := range places {
+		ln.stranger = sighting{}
+	}
 	s.free(places)
 }
 

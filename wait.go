@@ -168,8 +168,8 @@ func (w *waiter) announce(d time.Duration, gate int) {
 // not free. It reports whether there should be such an attempt.
 func (w *waiter) rest(failure *QuorumError) bool {
 	moved := w.moveTo(failure)
-	delay := w.retries.next(failure, moved, w.isHearing(), w.cfg.backoffBase, w.cfg.backoffMax, rand.Float64())
-	delay, over := w.pace.fit(delay, w.clock(), rand.Float64())
+	now := w.clock()
+	delay, over := w.pause(failure, moved, w.isHearing(), w.list.strangerFor(failure.entry, now), now, rand.Float64)
 	woken := false
 	if delay > 0 {
 		w.lines.keep(w)
@@ -177,6 +177,18 @@ func (w *waiter) rest(failure *QuorumError) bool {
 		woken = w.sleep(delay)
 	}
 	return w.ended() == nil && (woken || !over)
+}
+
+// pause returns the delay after an attempt that was lost, and whether the call is over then. stranger is how long
+// the holder has been there if no release of its will wake anybody, or notForeign.
+func (w *waiter) pause(
+	f *QuorumError, moved, hears bool, stranger time.Duration, now clock.Instant, random func() float64,
+) (delay time.Duration, over bool) {
+	delay = w.retries.next(f, moved, hears, w.cfg.backoffBase, w.cfg.backoffMax, random())
+	if stranger != notForeign {
+		delay = min(delay, foreignPoll(stranger, random()))
+	}
+	return w.pace.fit(delay, now, random())
 }
 
 // moveTo chooses the line of the key that was not free for the next attempt.
@@ -256,11 +268,12 @@ const clockGrain = time.Millisecond
 // retries counts, by the reason, the attempts that were lost in a row.
 type retries struct{ held, split, failed int }
 
-// next returns the delay after an attempt that was lost. Who was refused at the gate is in its list: if
+// next returns the delay after an attempt that was lost. A waiter that was refused at the gate is in its list: if
 // wake-ups can be heard, the back-off is but a precaution, and begins at its limit. The key is free
-// at the latest when its life at the gate is over. Who was refused elsewhere may share the votes with
+// at the latest when its life at the gate is over. A waiter that was refused elsewhere may share the votes with
 // others, and tries again at the pace of the round trips, but ever more slowly: the gate
-// may also have lost the key of a holder. So does who has moved to the list of another key.
+// may also have lost the key of a holder. So does a waiter that has moved to the list of another key. No delay but
+// the first few is shorter than clockGrain, whatever a node answers and the dice say: a waiter never spins.
 func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Duration, random float64) time.Duration {
 	switch e := f.entry; {
 	case e.wasRefused() && !moved:
@@ -269,17 +282,21 @@ func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Durat
 			delay = backoff(limit, limit, 0, random)
 		}
 		if e.answer.timed {
-			delay = min(delay, e.answer.left+expiryGrain)
+			delay = min(delay, min(e.answer.left, limit)+expiryGrain)
 		}
 		*r = retries{held: r.held + 1}
-		return delay
+		return max(delay, clockGrain)
 	case f.class == ErrHeld && e == nil:
 		return 0 // on to the gate
 	case f.class == ErrHeld:
 		*r = retries{split: r.split + 1}
-		return backoff(min(base, cmp.Or(f.Elapsed, clockGrain)), limit, r.split-1, random)
+		delay := backoff(min(base, cmp.Or(f.Elapsed, clockGrain)), limit, r.split-1, random)
+		if r.split > 3 {
+			delay = max(delay, clockGrain)
+		}
+		return delay
 	default:
 		*r = retries{failed: r.failed + 1}
-		return backoff(base, limit, r.failed-1, random)
+		return max(backoff(base, limit, r.failed-1, random), clockGrain)
 	}
 }

@@ -75,11 +75,18 @@ func readAcquireAll(reply any) (answer, bool) {
 		if holder, ok := list[4].(string); ok {
 			return answer{
 				vote: refused, place: absent, err: errOtherToken, since: sinceOf(list[3]), holder: holder,
-				blocked: int(numbers[1] - 1), left: time.Duration(numbers[2]) * time.Millisecond, timed: numbers[2] >= 0,
+				blocked: int(numbers[1] - 1), left: millis(numbers[2]), timed: numbers[2] >= 0,
 			}, true
 		}
 	}
 	return answer{}, false
+}
+
+// millis is the duration of so many milliseconds, or the longest there is. Other clients may give a key
+// more than 292 years.
+func millis(n int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
 // integers returns the integers that a list begins with.
