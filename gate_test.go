@@ -105,9 +105,9 @@ func TestTheListOfAnyKeyWithoutBracesInsideSharesItsSlot(t *testing.T) {
 
 func TestWhatTheGateSaysIsReadStrictly(t *testing.T) {
 	refusal := answer{vote: refused, err: errOtherToken}
-	timed := func(left time.Duration, blocked int, since int64) answer {
+	timed := func(left time.Duration, blocked int, since int64, holder string) answer {
 		a := refusal
-		a.left, a.timed, a.blocked, a.since = left, left >= 0, blocked, since
+		a.left, a.timed, a.blocked, a.since, a.holder = left, left >= 0, blocked, since, holder
 		return a
 	}
 	for _, c := range []struct {
@@ -117,16 +117,21 @@ func TestWhatTheGateSaysIsReadStrictly(t *testing.T) {
 	}{
 		{[]any{int64(1), int64(0), "17"}, answer{vote: granted, place: present, since: 17}, true},
 		{[]any{int64(1), int64(1764440000000001), ""}, answer{vote: granted, place: present, fence: 1764440000000001}, true},
-		{[]any{int64(0), int64(1), int64(1500), "1764440000000000"}, timed(1500*time.Millisecond, 0, 1764440000000000), true},
-		{[]any{int64(0), int64(3), int64(-1), "0"}, timed(-time.Millisecond, 2, 0), true},
-		{[]any{int64(0), int64(1), int64(0), "nonsense"}, timed(0, 0, 0), true},
-		{[]any{int64(0), int64(0), int64(5), "17"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(1500), "1764440000000000", "me/x"}, timed(1500*time.Millisecond, 0, 1764440000000000, "me/x"), true},
+		{[]any{int64(0), int64(3), int64(-1), "0", ""}, timed(-time.Millisecond, 2, 0, ""), true},
+		{[]any{int64(0), int64(1), int64(0), "nonsense", "a\xff\x00"}, timed(0, 0, 0, "a\xff\x00"), true},
+		{[]any{int64(0), int64(1), int64(1500), "17"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(1500), "17", int64(5)}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(1500), "17", nil}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(1500), "17", "me/x", "me/y"}, answer{}, false},
+		{[]any{int64(0), int64(0), int64(5), "17", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1 << 40), int64(5), "17", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), "soon", "17", "me/x"}, answer{}, false},
 		{[]any{int64(0), int64(1), "17"}, answer{}, false},
 		{[]any{int64(1), int64(-5), "17"}, answer{}, false},
 		{[]any{int64(1), int64(5), int64(5)}, answer{}, false},
 		{[]any{int64(1), int64(1), int64(5), "17"}, answer{}, false},
 		{[]any{int64(2), int64(5), "17"}, answer{}, false},
-		{[]any{int64(0), int64(1), "soon", "17"}, answer{}, false},
 		{[]any{}, answer{}, false},
 		{"OK", answer{}, false},
 		{nil, answer{}, false},

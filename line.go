@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
@@ -15,69 +13,28 @@ type lines struct {
 	channel string        // where this locker is woken
 	memory  time.Duration // how long a key counts as crowded
 
-	mu    sync.Mutex
-	byKey map[string]*line
+	mu      sync.Mutex
+	byKey   map[string]*line
+	arrived uint64 // callers so far
 }
 
-// line is the local queue of one key: who calls Acquire for it, and who holds the lock that one of them
-// got. The place at its head is the right to ask the nodes. A lock keeps the place of its caller, so
+// line is the local queue of one key: the callers of Acquire for it, and the lock that one of them
+// got. The place at its head is the right to ask the nodes. A lock keeps the places of its caller, so
 // that a locker never contends with itself.
 type line struct {
 	lines  *lines
-	key    string              // as stored
-	head   *semaphore.Weighted // of one place: first come, first served
-	notice chan struct{}       // 1 place: the head's caller should try again
+	key    string        // as stored
+	notice chan struct{} // 1 place: the head's caller should try again
 
 	// Guarded by lines.mu.
-	users   int
+	taken   bool          // the place at the head; if not, the queue is empty
+	queue   []*waiter     // for that place, in the order in which they came to the locker
 	crowded clock.Instant // when others were last seen to wait for the key
 	fading  bool          // a timer will look whether they still do
 	gate    int           // where the line may be in the waiting list, or noGate
 	entered int64         // since when, as that node told; 0: not known
-}
 
-// join makes the caller one of the line's users; quit ends that.
-func (s *lines) join(key string) *line {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ln := s.byKey[key]
-	if ln == nil {
-		ln = &line{lines: s, key: key, head: semaphore.NewWeighted(1), notice: make(chan struct{}, 1), gate: noGate}
-		s.byKey[key] = ln
-	}
-	ln.users++
-	return ln
-}
-
-// quit ends the part of a user that is not at the head. The last one leaves the waiting list.
-func (ln *line) quit() {
-	s := ln.lines
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ln.users--
-	if ln.users == 0 {
-		ln.leaveList()
-		s.drop(ln)
-	}
-}
-
-// pass ends the part of the user at the head, and gives its place to the next one.
-func (ln *line) pass() {
-	ln.head.Release(1)
-	ln.quit()
-}
-
-// lose is pass for a lock that was lost: nobody takes its entry off the waiting list.
-func (ln *line) lose() {
-	ln.leave()
-	ln.pass()
-}
-
-// leave leaves the waiting list, if the line is in one.
-func (ln *line) leave() {
-	ln.lines.mu.Lock()
-	defer ln.lines.mu.Unlock()
-	ln.leaveList()
+	stranger sighting // of a foreign holder
 }
 
 // drop forgets a line without users, at once or when it is no longer known to be crowded; the
@@ -95,7 +52,7 @@ func (s *lines) drop(ln *line) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		ln.fading = false
-		if ln.users == 0 {
+		if !ln.taken {
 			s.drop(ln)
 		}
 	})

@@ -271,12 +271,10 @@ func (k *Lock) standUp(crowded bool) func() {
 		return nothing
 	}
 	return func() {
-		for _, ln := range lines {
-			if crowded {
-				ln.crowd()
-			}
-			ln.pass()
+		if crowded {
+			lines[0].crowd()
 		}
+		k.locker.lines.pass(lines)
 	}
 }
 

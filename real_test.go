@@ -318,6 +318,27 @@ func TestRealServersAKeyOfAnotherTypeIsRefusedAndNamed(t *testing.T) {
 	_ = k.Release(t.Context())
 }
 
+func TestRealServersARefusalNamesTheTokenInTheWay(t *testing.T) {
+	r := startReal(t, 1)
+	l, c := r.open(), r.clients[0]
+	k, err := l.TryAcquire(t.Context(), "held", 10*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, c.Set(t.Context(), "foreign", "theirs \xff", 0).Err())
+	require.NoError(t, c.Set(t.Context(), "long", strings.Repeat("x", 5000), 0).Err())
+	require.NoError(t, c.LPush(t.Context(), "list", "x").Err())
+	for key, want := range map[string]string{
+		"held": k.Token(), "foreign": "theirs \xff", "long": strings.Repeat("x", 1024), "list": "",
+	} {
+		for _, keys := range [][]any{{key}, {"free", key}} {
+			reply, err := c.Do(t.Context(), acquireAllArgs(keys, "me/x", time.Second, "", listing{})...).Result()
+			require.NoError(t, err)
+			a, ok := readAcquireAll(reply)
+			require.True(t, ok, "%v", reply)
+			require.Equal(t, []any{refused, want, len(keys) - 1}, []any{a.vote, a.holder, a.blocked})
+		}
+	}
+}
+
 func TestRealServersPasswordUserAndDatabaseComeFromTheURL(t *testing.T) {
 	r := startReal(t, 3, "--requirepass", "s3cret/word", "--user", "locker", "on", ">other#pass", "~lock:*", "+@all")
 	var good, bad, forbidden []string

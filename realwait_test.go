@@ -116,6 +116,22 @@ func TestRealServersACrashedHoldersKeyIsTakenWhenItExpires(t *testing.T) {
 	}
 }
 
+func TestRealServersAKeyHeldForCenturiesEndsTheWaitingByItsLimit(t *testing.T) {
+	servers := redistest.ForTest(t, 3)
+	l := settled(t, servers, 1)[0]
+	for key, seconds := range map[string]string{"long": "9000000000", "longer": "9999999999"} { // a time.Duration ends at 292 years
+		for _, s := range servers {
+			require.NoError(t, plainClient(t, s).Do(t.Context(), "set", key, "theirs", "nx", "ex", seconds).Err())
+		}
+		before, begin := l.Stats().Attempts, time.Now()
+		_, err := l.Acquire(t.Context(), key, time.Minute, redlock.Wait(2*time.Second))
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.InDelta(t, 2, time.Since(begin).Seconds(), 1)
+		require.Less(t, l.Stats().Attempts-before, uint64(50))
+		t.Logf("held for %s s: %d attempts in %v", seconds, l.Stats().Attempts-before, time.Since(begin))
+	}
+}
+
 func TestRealServersOneLockersCallersCostFewCommands(t *testing.T) {
 	t.Parallel()
 	servers := redistest.ForTest(t, 5)

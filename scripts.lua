@@ -111,7 +111,8 @@ return results
 -- for who waits the name of a list, a channel, when it first entered in µs ('' if it does so now), and how
 -- long a new list lives in ms. Takes all keys if they are free, or none, and stores the
 -- same number for each: the proposal, or more if that is not above all of theirs. Returns {1, number, when
--- entered}, or {0, index of the first key that is not free, its PTTL, when entered}.
+-- entered}, or {0, index of the first key that is not free, its PTTL, when entered, its token}: the first 1,024
+-- bytes of the token, '' if the key holds no string.
 -- Who waits is entered in any case: who took the keys here may still be refused elsewhere, and release takes the
 -- channel off. A list is not kept alive by those who enter: so nobody's entry outlives it, and
 -- who still waits enters again, with the place that it had.
@@ -155,7 +156,9 @@ if args[5] then
 	end
 end
 if blocked then
-	return {0, blocked, call('PTTL', keys[blocked]), since}
+	local holder = redis.pcall('GET', keys[blocked])
+	holder = type(holder) == 'string' and string.sub(holder, 1, 1024) or ''
+	return {0, blocked, call('PTTL', keys[blocked]), since, holder}
 end
 return {1, number, since}
 

@@ -42,7 +42,10 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, ttl time.Duratio
 		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
 	}
 	defer l.attempts.Done()
-	w := &waiter{Locker: l, ctx: ctx, request: q, begin: begin, pace: l.newPace(ctx, q, begin), gate: noGate}
+	w := &waiter{
+		Locker: l, ctx: ctx, request: q, begin: begin, pace: l.newPace(ctx, q, begin), gate: noGate,
+		stored: l.stored(keys), turn: make(chan struct{}, 1),
+	}
 	k, failure := w.acquire()
 	if failure != nil {
 		err = failure
@@ -60,84 +63,53 @@ type waiter struct {
 	ctx      context.Context
 	begin    clock.Instant
 	pace     *pace
-	places   []*line // at the head of which it is, in the order of their keys
-	at       int     // the one in whose list it waits
-	gate     int     // where it listens, or noGate
+	gate     int // where it listens, or noGate
 	attempts int
 	retries  retries
 	waits    bool
+
+	// Guarded by lines.mu while it is queued, its own otherwise.
+	stored  []string      // its keys as stored, in order
+	arrival uint64        // its number
+	places  []*line       // that it has at the head of lines: none, one or all, in the order of the keys
+	list    *line         // where it waits, in the local queue or at the head
+	queued  bool          // in the local queue of list
+	turn    chan struct{} // 1 place: it has been given all places
+}
+
+// stored returns the keys as the nodes have them, in one order whatever that of the call is.
+func (l *Locker) stored(keys []string) []string {
+	sorted := make([]string, len(keys))
+	for i, key := range keys {
+		sorted[i] = l.cfg.prefix + key
+	}
+	slices.Sort(sorted)
+	return sorted
 }
 
 func (w *waiter) acquire() (*Lock, *QuorumError) {
-	last, failure := w.queue()
-	var k *Lock
-	if failure == nil {
-		k, failure = w.atHead(last)
-		w.listenAt(noGate)
-	}
+	k, failure := w.makeAttempts()
+	w.listenAt(noGate)
 	if failure != nil {
-		for _, ln := range w.places {
-			ln.pass()
-		}
+		w.lines.quit(w)
 		return nil, failure.after(w.clock().Since(w.begin), failure.cause)
 	}
 	return k, nil // which keeps the places
 }
 
-// queue waits for the places at the head of all lines. It takes them in the order of the keys, whatever that
-// of the call is, so that no two callers wait for each other. The first error is what is known before any
-// node is asked: nil if nobody else was first.
-func (w *waiter) queue() (last, failure *QuorumError) {
-	sorted := make([]string, len(w.keys))
-	for i, key := range w.keys {
-		sorted[i] = w.cfg.prefix + key
-	}
-	slices.Sort(sorted)
-	w.places = make([]*line, 0, len(sorted))
-	for _, key := range sorted {
-		ln := w.lines.join(key)
-		if !ln.head.TryAcquire(1) {
-			last = w.notAsked(w.request, errAwaited, nil)
-			if cause, first := w.queueIn(ln); !first {
-				ln.quit()
-				last.cause = cause
-				return nil, last
+// makeAttempts tries, with the places in all lines, until it wins or the time is over. The error is that of the last
+// attempt that was not cut short; or else it says that others were first.
+func (w *waiter) makeAttempts() (*Lock, *QuorumError) {
+	var last *QuorumError
+	for {
+		if !w.lines.seat(w) {
+			if last == nil {
+				last = w.notAsked(w.request, errAwaited, nil)
+			}
+			if seated, cause := w.queue(); !seated {
+				return nil, last.after(0, cause)
 			}
 		}
-		w.places = append(w.places, ln)
-	}
-	return last, nil
-}
-
-// queueIn waits for the place at the head of a line. If it does not get it, it returns what
-// ended the waiting: nil for the wait limit.
-func (w *waiter) queueIn(ln *line) (cause error, first bool) {
-	w.announce(0, noGate)
-	ctx, cancel := context.WithCancel(w.ctx)
-	defer cancel()
-	defer context.AfterFunc(w.life, cancel)()
-	if w.pace.bounded {
-		defer time.AfterFunc(max(0, w.pace.end.Left(w.clock()))+w.pace.slack, cancel).Stop()
-	}
-	first = ln.head.Acquire(ctx, 1) == nil
-	if !first {
-		cause = w.ended()
-	}
-	return cause, first
-}
-
-// ended returns what has ended the call, apart from the wait limit.
-func (w *waiter) ended() error {
-	if w.life.Err() != nil {
-		return ErrClosed
-	}
-	return w.ctx.Err()
-}
-
-// atHead makes attempts until one is won or the time is over. The error is that of the last one
-// that was not cut short, or else last.
-func (w *waiter) atHead(last *QuorumError) (*Lock, *QuorumError) {
-	for {
 		k, failure := w.try()
 		if failure == nil {
 			return k, nil
@@ -146,18 +118,40 @@ func (w *waiter) atHead(last *QuorumError) (*Lock, *QuorumError) {
 		if last == nil || cause == nil {
 			last = failure
 		}
-		moved := w.moveTo(failure)
-		delay := w.retries.next(failure, moved, w.isHearing(), w.cfg.backoffBase, w.cfg.backoffMax, rand.Float64())
-		delay, over := w.pace.fit(delay, w.clock(), rand.Float64())
-		woken := false
-		if cause == nil && delay > 0 {
-			w.announce(delay, w.gate)
-			woken, cause = w.sleep(delay)
-		}
-		if cause != nil || over && !woken {
-			return nil, last.after(0, cause)
+		if cause != nil || !w.rest(failure) {
+			return nil, last.after(0, w.ended())
 		}
 	}
+}
+
+// queue waits for the places in the local queue. If it does not get them, it returns what
+// ended the waiting: nil for the wait limit.
+func (w *waiter) queue() (seated bool, cause error) {
+	w.listenAt(noGate)
+	w.retries = retries{}
+	w.announce(0, noGate)
+	var over <-chan time.Time
+	if w.pace.bounded {
+		timer := time.NewTimer(w.pace.rest(w.clock()))
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-w.turn:
+		return true, nil
+	case <-over:
+	case <-w.ctx.Done():
+	case <-w.life.Done():
+	}
+	return false, w.ended()
+}
+
+// ended returns what has ended the call, apart from the wait limit.
+func (w *waiter) ended() error {
+	if w.life.Err() != nil {
+		return ErrClosed
+	}
+	return w.ctx.Err()
 }
 
 // announce tells that the waiting begins, or goes on for d.
@@ -170,24 +164,49 @@ func (w *waiter) announce(d time.Duration, gate int) {
 	w.waits = true
 }
 
+// rest waits for the moment of the next attempt, with no other place than the one in the line of the key that was
+// not free. It reports whether there should be such an attempt.
+func (w *waiter) rest(failure *QuorumError) bool {
+	moved := w.moveTo(failure)
+	now := w.clock()
+	delay, over := w.pause(failure, moved, w.isHearing(), w.list.strangerFor(failure.entry, now), now, rand.Float64)
+	woken := false
+	if delay > 0 {
+		w.lines.keep(w)
+		w.announce(delay, w.gate)
+		woken = w.sleep(delay)
+	}
+	return w.ended() == nil && (woken || !over)
+}
+
+// pause returns the delay after an attempt that was lost, and whether the call is over then. stranger is how long
+// the holder has been there if no release of its will wake anybody, or notForeign.
+func (w *waiter) pause(
+	f *QuorumError, moved, hears bool, stranger time.Duration, now clock.Instant, random func() float64,
+) (delay time.Duration, over bool) {
+	delay = w.retries.next(f, moved, hears, w.cfg.backoffBase, w.cfg.backoffMax, random())
+	if stranger != notForeign {
+		delay = min(delay, foreignPoll(stranger, random()))
+	}
+	return w.pace.fit(delay, now, random())
+}
+
 // moveTo chooses the line of the key that was not free for the next attempt.
 func (w *waiter) moveTo(failure *QuorumError) (moved bool) {
-	if len(w.places) == 1 || failure.class != ErrHeld {
+	if len(w.places) == 1 || failure.class != ErrHeld || failure.blocked >= len(w.keys) {
 		return false
 	}
 	blocked := w.cfg.prefix + w.keys[failure.blocked]
-	at := slices.IndexFunc(w.places, func(ln *line) bool { return ln.key == blocked })
-	if moved = at != w.at; moved {
-		w.places[w.at].leave()
-		w.at = at
-	}
+	ln := w.places[slices.IndexFunc(w.places, func(ln *line) bool { return ln.key == blocked })]
+	moved = ln != w.list
+	w.list = ln
 	return moved
 }
 
 // try makes one attempt: at all nodes at once if it is the first and nobody is known to have come
 // before, or else through the gate.
 func (w *waiter) try() (*Lock, *QuorumError) {
-	ln := w.places[w.at]
+	ln := w.list
 	by := way{gate: noGate, list: ln}
 	if now := w.clock(); w.attempts > 0 || ln.queues(now) {
 		by.gate = w.panel.gate(ln.key, now)
@@ -216,19 +235,27 @@ func (w *waiter) listenAt(gate int) {
 
 func (w *waiter) isHearing() bool { return w.gate != noGate && w.listeners[w.gate].isHearing() }
 
-// sleep returns after d, or when it is woken, or with the reason to stop waiting.
-func (w *waiter) sleep(d time.Duration) (woken bool, cause error) {
+// sleep returns after d, or when it is woken, or at the end of the call. Once the time to wait is over, no
+// wake-up counts: what is left of d is for ctx to end the call.
+func (w *waiter) sleep(d time.Duration) (woken bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return false, nil
-	case <-w.places[w.at].notice:
-		return true, nil
-	case <-w.ctx.Done():
-	case <-w.life.Done():
+	notice := w.list.notice
+	for {
+		select {
+		case <-notice:
+			if !w.pace.isOver(w.clock()) {
+				return true
+			}
+			notice = nil
+		case <-timer.C:
+			return false
+		case <-w.ctx.Done():
+			return false
+		case <-w.life.Done():
+			return false
+		}
 	}
-	return false, w.ended()
 }
 
 // expiryGrain is added to the life that a key has left: Redis counts it in whole milliseconds.
@@ -241,11 +268,12 @@ const clockGrain = time.Millisecond
 // retries counts, by the reason, the attempts that were lost in a row.
 type retries struct{ held, split, failed int }
 
-// next returns the delay after an attempt that was lost. Who was refused at the gate is in its list: if
+// next returns the delay after an attempt that was lost. A waiter that was refused at the gate is in its list: if
 // wake-ups can be heard, the back-off is but a precaution, and begins at its limit. The key is free
-// at the latest when its life at the gate is over. Who was refused elsewhere may share the votes with
+// at the latest when its life at the gate is over. A waiter that was refused elsewhere may share the votes with
 // others, and tries again at the pace of the round trips, but ever more slowly: the gate
-// may also have lost the key of a holder. So does who has moved to the list of another key.
+// may also have lost the key of a holder. So does a waiter that has moved to the list of another key. No delay but
+// the first few is shorter than clockGrain, whatever a node answers and the dice say: a waiter never spins.
 func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Duration, random float64) time.Duration {
 	switch e := f.entry; {
 	case e.wasRefused() && !moved:
@@ -254,62 +282,21 @@ func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Durat
 			delay = backoff(limit, limit, 0, random)
 		}
 		if e.answer.timed {
-			delay = min(delay, e.answer.left+expiryGrain)
+			delay = min(delay, min(e.answer.left, limit)+expiryGrain)
 		}
 		*r = retries{held: r.held + 1}
-		return delay
+		return max(delay, clockGrain)
 	case f.class == ErrHeld && e == nil:
 		return 0 // on to the gate
 	case f.class == ErrHeld:
 		*r = retries{split: r.split + 1}
-		return backoff(min(base, cmp.Or(f.Elapsed, clockGrain)), limit, r.split-1, random)
+		delay := backoff(min(base, cmp.Or(f.Elapsed, clockGrain)), limit, r.split-1, random)
+		if r.split > 3 {
+			delay = max(delay, clockGrain)
+		}
+		return delay
 	default:
 		*r = retries{failed: r.failed + 1}
-		return backoff(base, limit, r.failed-1, random)
-	}
-}
-
-// pace spreads the attempts of one Acquire over the time it may wait.
-type pace struct {
-	bounded bool
-	end     clock.Instant
-	slack   time.Duration // how much longer than end to sleep at last: where ctx will end it
-	final   bool
-}
-
-func (l *Locker) newPace(ctx context.Context, q request, begin clock.Instant) *pace {
-	p := &pace{}
-	wait := l.cfg.wait
-	if q.waitSet {
-		wait = q.wait
-	}
-	deadline, hasDeadline := ctx.Deadline()
-	if wait > 0 && (q.waitSet || !hasDeadline) {
-		p.bounded, p.end = true, begin.Add(wait)
-	}
-	if hasDeadline {
-		end := begin.Add(time.Until(deadline))
-		if !p.bounded || p.end.Since(end) > 0 {
-			p.bounded, p.end, p.slack = true, end, time.Second
-		}
-	}
-	return p
-}
-
-// fit returns the delay before the next attempt, or, when over, before giving up. What is
-// left at the end is not slept away: one last attempt is made at a random moment of it.
-func (p *pace) fit(delay time.Duration, now clock.Instant, random float64) (fitted time.Duration, over bool) {
-	if !p.bounded {
-		return delay, false
-	}
-	left := max(0, p.end.Left(now))
-	switch {
-	case delay < left && !p.final:
-		return delay, false
-	case left > 0 && !p.final:
-		p.final = true
-		return time.Duration(random * float64(left)), false
-	default:
-		return left + p.slack, true
+		return max(backoff(base, limit, r.failed-1, random), clockGrain)
 	}
 }

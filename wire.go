@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,10 +33,11 @@ type answer struct {
 	timed bool          // a renewal, or who was refused at the gate, found the key with an expiry …
 	left  time.Duration // … that far away
 
-	woke    bool  // a release woke somebody who waits
-	since   int64 // when the line entered the gate's list, in µs by the node's clock; 0: it is not there
-	blocked int   // index of the first key that is not free
-	fence   int64 // the number of a grant
+	woke    bool   // a release woke somebody who waits
+	since   int64  // when the line entered the gate's list, in µs by the node's clock; 0: it is not there
+	blocked int    // index of the first key that is not free …
+	holder  string // … and the token there, "" if it is not known
+	fence   int64  // the number of a grant
 }
 
 func unsent(err error) answer { return answer{vote: failed, err: err, unsent: true} }
@@ -69,13 +71,22 @@ func readAcquireAll(reply any) (answer, bool) {
 	switch {
 	case len(list) == 3 && len(numbers) == 2 && numbers[0] == 1 && numbers[1] >= 0:
 		return answer{vote: granted, place: present, fence: numbers[1], since: sinceOf(list[2])}, true
-	case len(list) == 4 && len(numbers) == 3 && numbers[0] == 0 && numbers[1] > 0:
-		return answer{
-			vote: refused, place: absent, err: errOtherToken, since: sinceOf(list[3]), blocked: int(numbers[1] - 1),
-			left: time.Duration(numbers[2]) * time.Millisecond, timed: numbers[2] >= 0,
-		}, true
+	case len(list) == 5 && len(numbers) == 3 && numbers[0] == 0 && numbers[1] > 0 && numbers[1] <= math.MaxInt32:
+		if holder, ok := list[4].(string); ok {
+			return answer{
+				vote: refused, place: absent, err: errOtherToken, since: sinceOf(list[3]), holder: holder,
+				blocked: int(numbers[1] - 1), left: millis(numbers[2]), timed: numbers[2] >= 0,
+			}, true
+		}
 	}
 	return answer{}, false
+}
+
+// millis is the duration of so many milliseconds, or the longest there is. Other clients may give a key
+// more than 292 years.
+func millis(n int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
 // integers returns the integers that a list begins with.
