@@ -56,7 +56,7 @@ func listening(t *testing.T, servers []*redistest.Server, n int) {
 func waitingLists(t *testing.T, servers []*redistest.Server) (lists []string) {
 	t.Helper()
 	for _, s := range servers {
-		keys, err := plainClient(t, s).Keys(context.Background(), "*:waiters").Result()
+		keys, err := plainClient(t, s).Keys(context.Background(), "*:redlock-waiters").Result()
 		require.NoError(t, err)
 		lists = append(lists, keys...)
 	}
@@ -219,7 +219,7 @@ func TestRealServersGrantsGoOnWhenTheGateIsStoppedAndKilled(t *testing.T) {
 	for round := range 2 {
 		time.Sleep(500 * time.Millisecond)
 		gate := servers[slices.IndexFunc(servers, func(s *redistest.Server) bool {
-			n, err := plainClient(t, s).Exists(context.Background(), "{orders}:waiters").Result()
+			n, err := plainClient(t, s).Exists(context.Background(), "{orders}:redlock-waiters").Result()
 			return err == nil && n == 1
 		})]
 		stopped := time.Now()
