@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -157,7 +156,7 @@ func TestTheLargestNumberIsGivenAndNoneAfterIt(t *testing.T) {
 		l := w.open(WithFencing())
 		w.all(func(f *fakeNode) { f.setNumber(t, "orders", maxFence-1) })
 		k := w.hold(l, "orders", time.Minute)
-		require.EqualValues(t, maxFence, k.Fence())
+		require.Equal(t, int64(maxFence), k.Fence())
 		require.NoError(t, k.Renew(t.Context(), time.Minute))
 		time.Sleep(time.Millisecond)
 		again, err := l.Resume(t.Context(), "orders", k.Token(), time.Minute)
@@ -166,7 +165,7 @@ func TestTheLargestNumberIsGivenAndNoneAfterIt(t *testing.T) {
 		require.NoError(t, again.Release(t.Context()))
 		time.Sleep(time.Millisecond)
 		for _, f := range w.nodes {
-			require.Equal(t, strconv.Itoa(maxFence), f.value(fenceName("orders")))
+			require.Equal(t, fmt.Sprint(int64(maxFence)), f.value(fenceName("orders")))
 			require.Greater(t, f.ttl(fenceName("orders")), 200*365*day)
 		}
 		_, err = l.TryAcquireAll(t.Context(), []string{"others", "orders"}, time.Minute)

@@ -52,7 +52,8 @@ type NodeState struct {
 //
 // Errors: ErrNoQuorum when fewer than a quorum of nodes answered, as a *QuorumError with each node's cause;
 // the State is returned as well then, with Held false and what the others said, and is nil with every
-// other error. ctx's error if that ended first; ErrClosed. An empty key is refused, and nothing is sent.
+// other error. ctx's error if that ended first; ErrClosed. A key that no lock can have is
+// refused, and nothing is sent.
 func (l *Locker) Inspect(ctx context.Context, key string) (*State, error) {
 	if err := l.cfg.checkNames([]string{key}); err != nil {
 		return nil, err

@@ -132,7 +132,7 @@ func TestInspectTellsTheFenceOfTheHolder(t *testing.T) {
 		k := w.hold(l, "orders", 10*time.Second)
 		time.Sleep(time.Millisecond)
 		s := w.inspected(l, "orders")
-		require.EqualValues(t, 9000000000000001, s.Fence)
+		require.Equal(t, int64(9000000000000001), s.Fence)
 		require.Equal(t, k.Fence(), s.Fence)
 	})
 }

@@ -91,15 +91,17 @@ func WithOwner(s string) Option { return func(c *config) { c.owner = s } }
 // that remembers the largest it has seen can refuse a holder whose lock is over. All lockers of a key must
 // use it. An acquire takes one round trip as without it where the nodes' numbers agree, and two where not.
 //
-// Each node keeps one more key of about 130 bytes for each key that was locked, until WithFenceLife after its last
-// grant or renewal. At 2^53, a time of day in the year 2255, an acquire fails and says what to do.
+// Fences cost memory: each node keeps one more key of about 130 bytes for each key of a lock, for WithFenceLife after
+// the last grant or renewal. At 2^53, a time of day in the year 2255, an acquire fails and says what to do.
 func WithFencing() Option { return func(c *config) { c.fencing = true } }
 
-// WithFenceLife sets how long the nodes remember the number of a key after its last grant or renewal (default 7 days;
-// 1 s to 366 days; only with WithFencing). After that, the next number is the time of day of the client that gets the
-// lock. It is larger than the last one if the clocks of clients and nodes differ by less than d, so take more
-// than any clock may ever be wrong. A number that is ahead of the node's clock lives as much longer, and none ends
-// before the TTL of its lock. All lockers of a key should use the same d. A shorter one needs less memory.
+// WithFenceLife sets how long the nodes remember the number of a key after its last grant or renewal. The default is
+// 7 days. d is 1 s to 366 days, and is refused without WithFencing.
+//
+// After d the next number is the time of day of the client that gets the lock. So d is by how much the clocks of nodes
+// and clients may differ after such a time without grants. If they differ by more, numbers may fall. A number that is
+// ahead of a node's clock lives longer by that lead, and never less than the TTL of the lock. Use the same d in all
+// lockers of a key. A smaller d saves memory on the nodes.
 func WithFenceLife(d time.Duration) Option {
 	return func(c *config) { c.fenceLife, c.fenceLifeSet = d, true }
 }

@@ -6,11 +6,11 @@
 -- ARGV[2] = ttl in ms, then '1' to give the token back where it is missing, the fence ('' for none, '0' to
 -- learn it), and how long numbers live in ms. Returns a list. {1, shortest PTTL until now, largest number until now}: the
 -- token was there and has a new ttl; {2}: a key was missing and was set again (healed); {3}: a key is missing, and
--- nothing was done; {0}: a key holds another token, and nothing was done. Numbers below the fence are raised to it, and
--- all begin their life anew: ARGV[5], and by as much longer as they are ahead of the node's clock, but at least the ttl.
--- A number from 2^53 on stays as it is; it cannot be learnt, so that fails, and nothing is done.
+-- nothing was done; {0}: a key holds another token, and nothing was done. Numbers below the fence are raised to it.
+-- Each number begins a new life: ARGV[5] plus its lead on the node's clock, and at least the ttl. A number of 2^53 or
+-- more stays as it is. A call that would learn it is an error and does nothing.
 local n = ARGV[4] == '' and #KEYS or #KEYS / 2
-local effects = ARGV[4] ~= '' and redis.replicate_commands and redis.replicate_commands() -- Redis 3.2 to 4: or no write after TIME
+local effects = ARGV[4] ~= '' and redis.replicate_commands and redis.replicate_commands() -- Redis 3.2 to 4 write nothing after TIME without it
 local missing, left = false, nil
 for i = 1, n do
 	local value = redis.call('GET', KEYS[i])
@@ -29,7 +29,7 @@ end
 local fence, numbers, largest = tonumber(ARGV[4]), {}, 0
 for i = n + 1, #KEYS do
 	local number = tonumber(redis.call('GET', KEYS[i]) or '') or 0
-	number = number > 0 and math.min(math.floor(number), 2 ^ 53) or 0 -- 'nan' is a number too, to Lua
+	number = number > 0 and math.min(math.floor(number), 2 ^ 53) or 0 -- Lua reads 'nan' as a number
 	if fence >= 2 ^ 53 or fence == 0 and number == 2 ^ 53 then
 		return {err = 'FENCEFULL the number of key ' .. i - n .. ' is 2^53 or more'}
 	end
@@ -125,8 +125,8 @@ return results
 -- ARGV[2] = ttl in ms, then the proposal for the fence ('' for none), how long numbers live in ms, and
 -- for who waits the name of a list, a channel, when it first entered in µs ('' if it does so now), and how
 -- long a new list lives in ms. Takes all keys if they are free, or none, and stores the
--- same number for each: the proposal, or more if that is not above all of theirs. It lives as in renew. If it came to
--- 2^53, where Lua cannot count on, that fails, and nothing is done. Returns {1, number, when
+-- same number for each: the proposal, or more if that is not above all of theirs. Its life is that of renew. A number
+-- of 2^53 or more is an error, and nothing is done: Lua cannot count on from there. Returns {1, number, when
 -- entered}, or {0, index of the first key that is not free, its PTTL, when entered}.
 -- Who waits is entered in any case: who took the keys here may still be refused elsewhere, and release takes the
 -- channel off. A list is not kept alive by those who enter: so nobody's entry outlives it, and
@@ -134,7 +134,7 @@ return results
 local keys, args, call = KEYS, ARGV, redis.call
 local proposal = tonumber(args[3])
 local n = proposal and #keys / 2 or #keys
-local effects = proposal and redis.replicate_commands and redis.replicate_commands() -- Redis 3.2 to 4: or no write after TIME
+local effects = proposal and redis.replicate_commands and redis.replicate_commands() -- Redis 3.2 to 4 write nothing after TIME without it
 local number = proposal or 0
 for i = n + 1, #keys do
 	local stored = math.floor(tonumber(call('GET', keys[i]) or '') or 0)
