@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -22,7 +20,7 @@ type request struct {
 }
 
 func (l *Locker) newRequest(keys []string, ttl time.Duration, opts []AcquireOption) (request, error) {
-	if err := checkKeys(keys); err != nil {
+	if err := l.cfg.checkNames(keys); err != nil {
 		return request{}, err
 	}
 	ttl, err := l.cfg.checkTTL(ttl)
@@ -31,24 +29,6 @@ func (l *Locker) newRequest(keys []string, ttl time.Duration, opts []AcquireOpti
 	}
 	a, err := l.cfg.forAcquire(ttl, opts)
 	return request{acquireConfig: a, keys: keys, ttl: ttl}, err
-}
-
-func checkKeys(keys []string) error {
-	switch {
-	case len(keys) == 0:
-		return errors.New("redlock: keys: none given")
-	case len(keys) == 1 && keys[0] == "":
-		return errors.New("redlock: key is empty")
-	}
-	for i, key := range keys {
-		if key == "" {
-			return fmt.Errorf("redlock: keys[%d]: is empty", i)
-		}
-		if j := slices.Index(keys[:i], key); j >= 0 {
-			return fmt.Errorf("redlock: keys[%d] and keys[%d]: both are %q", j, i, key)
-		}
-	}
-	return nil
 }
 
 // way is how an attempt goes about it: it asks all nodes at once, or first the gate of one of its
@@ -112,11 +92,11 @@ func (k *Lock) newAttempt(q request, now clock.Instant, by way) *round {
 	if len(k.keys) == 1 && proposal == "" {
 		r.args = acquireArgs(k.keys[0], k.token, q.ttl)
 	} else {
-		r.op, r.args = acquireAllOp, acquireAllArgs(k.keys, k.token, q.ttl, proposal, listing{})
+		r.op, r.args = acquireAllOp, acquireAllArgs(k.keys, k.token, q.ttl, proposal, k.locker.cfg.fenceLife, listing{})
 	}
 	if by.gate != noGate {
 		at := listing{name: listName(by.list.key), channel: k.locker.lines.channel, since: by.list.enter(by.gate)}
-		r.entry = &entry{list: by.list, args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, at)}
+		r.entry = &entry{list: by.list, args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, k.locker.cfg.fenceLife, at)}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -198,14 +198,15 @@ func closedIn(ctx context.Context, c <-chan struct{}) bool {
 //
 // Errors: ErrHeld or ErrNoQuorum, both ErrNotAcquired, with the nodes' answers in a
 // *QuorumError; ctx's error beside them where it ended the call; ErrClosed. An argument out of
-// range is named, and nothing is sent.
+// range is named, and nothing is sent. Keys that end in ":redlock-fence" or ":redlock-waiters" are out of
+// range: redlock keeps such names for what stands beside a lock.
 func (l *Locker) TryAcquire(ctx context.Context, key string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
 	return l.TryAcquireAll(ctx, []string{key}, ttl, opts...)
 }
 
 // TryAcquireAll is TryAcquire for several keys as one lock: on each node all of them are taken or none,
-// and they are renewed, fenced, lost and released together. A key that is empty or given twice, and
-// no keys at all, are refused by name. The keys of a lock must share a slot on servers in cluster mode.
+// and they are renewed, fenced, lost and released together. A key that is empty or given twice, no keys at all and
+// more than 1,000, of 1 MiB each or 8 MiB together, are refused by name. The keys of a lock must share a slot on servers in cluster mode.
 func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
 	q, err := l.newRequest(keys, ttl, opts)
 	if err != nil {

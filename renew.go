@@ -95,7 +95,7 @@ func (k *Lock) newRenewal(now clock.Instant, ttl time.Duration) *round {
 	}
 	k.ttl = max(k.ttl, ttl)
 	k.renewal = k.prepare(&round{
-		op: renewOp, args: renewArgs(k.keys, k.token, ttl, true, k.fenceText()), start: now, ttl: ttl, gate: noGate, settle: k.renewed,
+		op: renewOp, args: renewArgs(k.keys, k.token, ttl, true, k.fenceText(), k.locker.cfg.fenceLife), start: now, ttl: ttl, gate: noGate, settle: k.renewed,
 	})
 	return k.renewal
 }

@@ -71,7 +71,7 @@ func (k *Lock) newResumption(q request, now clock.Instant) *round {
 		k.spots[i].place = maybe
 	}
 	return k.prepare(&round{
-		op: resumeOp, args: renewArgs(k.keys, k.token, q.ttl, resumeOp.sets, fence), start: now, ttl: q.ttl, gate: noGate,
+		op: resumeOp, args: renewArgs(k.keys, k.token, q.ttl, resumeOp.sets, fence, k.locker.cfg.fenceLife), start: now, ttl: q.ttl, gate: noGate,
 		settle: k.acquired,
 	})
 }

@@ -57,7 +57,7 @@ func (s *survey) probeFailed(f *facts) remark {
 
 // isBroken reports whether a node did not keep the probe key for its ttl, or would keep it longer.
 func (e expiry) isBroken(d drift) bool {
-	left := time.Duration(e.millis) * time.Millisecond
+	left := millis(e.millis)
 	return e.known && (e.millis == -1 || left > probeTTL || left < probeTTL-e.within-d.allowance(probeTTL))
 }
 

@@ -198,7 +198,7 @@ func (n *node) waitingLists() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.data.SetTime(n.clock.now())
-	return slices.DeleteFunc(n.data.Keys(), func(key string) bool { return !strings.HasSuffix(key, ":waiters") })
+	return slices.DeleteFunc(n.data.Keys(), func(key string) bool { return !strings.HasSuffix(key, ":redlock-waiters") })
 }
 
 func (n *node) close() {
