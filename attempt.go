@@ -67,7 +67,7 @@ func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) 
 	if !l.enter() {
 		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 
 	now := l.clock() // before the first send: validity counts from here
 	k := l.newLock(q, now)

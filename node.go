@@ -346,10 +346,19 @@ func (n *node) settleUp() {
 	n.queue = nil
 	n.batch = n.ledger.takeAll(n.batch[:0])
 	n.batch = n.batch[:min(len(n.batch), maxBatch)]
+	n.busy, n.since = true, n.clock()
 	n.mu.Unlock()
 	reject(queued, ErrClosed)
 	n.plan()
 	_ = n.send() // what cannot be paid now lives out its ttl
+}
+
+// inClient reports whether the worker is in a call of the client. If not, and it does not exit, it is
+// in a function of Trace.
+func (n *node) inClient() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.busy
 }
 
 // settle books the outcome of a debt.

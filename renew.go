@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -135,8 +136,8 @@ func (k *Lock) conclude(r *round) {
 		k.until = until
 		k.auto.failures = 0
 		k.auto.next = r.start.Add(min(k.auto.ttl, ttl) / 2)
-		if k.maxHold > 0 && k.holdEnd.Left(r.start) <= r.ttl {
-			k.auto.on = false // this lease lasts until the end of MaxHold
+		if k.maxHold > 0 && wholeMillis(k.holdEnd.Left(r.start)) <= ttl {
+			k.auto.on = false // this lease lasts until the end of MaxHold, as far as the wire can say
 		}
 	case r.tally.blocked():
 		k.finish(r.failureLocked(k.Keys()))
@@ -152,14 +153,24 @@ func (k *Lock) conclude(r *round) {
 	k.timer.Reset(k.alarm(now))
 }
 
-// promised is the ttl that a renewal's nodes keep the key for. One that may still get a cut-off
-// command with a shorter ttl promises no more than that.
+// promised is how long a quorum of nodes keeps the key after a renewal: the Q-th longest promise of
+// those that granted it. A node that may still get a cut-off command with a shorter ttl promises no
+// more than that. The caller holds k.mu.
 func (k *Lock) promised(r *round) time.Duration {
-	ttl := r.ttl
-	for i, s := range k.spots {
-		if s.late > 0 && r.calls[i].vote == granted {
-			ttl = min(ttl, s.late)
-		}
+	if r.verdict != won { // cut-off commands before this one have bounded until when they failed
+		return r.ttl
 	}
-	return ttl
+	promises := make([]time.Duration, 0, 9) // on the stack
+	for i, s := range k.spots {
+		if r.calls[i].vote != granted {
+			continue
+		}
+		promise := r.ttl
+		if s.cut > 0 {
+			promise = min(promise, s.cut)
+		}
+		promises = append(promises, promise)
+	}
+	slices.Sort(promises)
+	return promises[len(promises)-k.quorum]
 }
