@@ -23,6 +23,7 @@ type Locker struct {
 	workers   errgroup.Group     // one per node, and those of listeners
 	listeners []*listener        // one per node
 	lines     lines              // of callers of Acquire
+	renewals  renewals           // that are automatic
 	own       []*redis.Client    // made by Open, closed by Close
 	end       context.CancelFunc // of panel.life
 
@@ -90,6 +91,7 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 		},
 		cfg: cfg, own: own, held: make(map[*Lock]struct{}), quiet: make(chan struct{}),
 	}
+	l.renewals = renewals{clock: l.clock, pacer: newPacer()}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.lines = lines{locker: l, channel: newToken("redlock"), memory: cfg.backoffMax, byKey: make(map[string]*line)}
 	for i, n := range nodes {
