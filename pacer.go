@@ -45,7 +45,7 @@ type ending struct {
 
 // enter reports whether a lock that is due now need not wait. Its renewal is then in flight.
 func (p *pacer) enter() bool {
-	if len(p.queue) > 0 || p.inFlight >= int(p.window) {
+	if len(p.queue) > 0 || p.inFlight >= int(p.window) || p.failures >= leastWindow {
 		return false
 	}
 	p.inFlight++
