@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -47,7 +48,7 @@ func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) 
 	if !l.enter() {
 		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 
 	now := l.clock() // before the first send: validity counts from here
 	k := l.newLock(q, now)
@@ -159,7 +160,7 @@ func (k *Lock) acquired(r *round) func() {
 	if k.maxHold > 0 {
 		k.until = clock.Earlier(k.until, k.holdEnd)
 	}
-	k.auto.next = k.begun.Add(r.ttl / 2)
+	k.auto.next = k.begun.Add(renewalDelay(r.ttl, mathrand.Float64()))
 	k.start(now)
 	return nothing
 }

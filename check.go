@@ -61,7 +61,7 @@ func (l *Locker) Check(ctx context.Context) (*Report, error) {
 	if !l.enter() {
 		return nil, fmt.Errorf("redlock: check: %w", ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 
 	asking, cancel := context.WithTimeout(ctx, checkTimeouts*l.cfg.nodeTimeout)
 	defer cancel()

@@ -91,9 +91,9 @@ func TestAFailedRenewalNeverLengthensUntil(t *testing.T) {
 	now = after(5 * time.Second)
 	validity := k.Validity()
 	k.mu.Lock()
-	r := k.newRenewal(now, 10*time.Second)
+	r := k.newRenewal(now, 10*time.Second, k.renewedByHand)
 	r.verdict, r.tally.failed = lost, 3
-	k.renewed(r)()
+	k.renewedByHand(r)()
 	k.mu.Unlock()
 	require.LessOrEqual(t, k.Validity(), validity)
 }

@@ -64,7 +64,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (*State, error) {
 	if !l.enter() {
 		return nil, fmt.Errorf("redlock: inspect %s: %w", quotedKey(key), ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 
 	start := l.clock()
 	q := &inquiry{readings: make([]reading, len(l.nodes)), open: len(l.nodes), done: make(chan struct{})}

@@ -30,6 +30,8 @@ type Lock struct {
 	maxHold time.Duration // 0 without MaxHold
 	fence   int64         // 0 without WithFencing; set before the lock begins
 	holdEnd clock.Instant // of MaxHold
+
+	queued int // place in the queue of renewals, from 1; 0 if it is not there. Guarded by renewals.mu
 }
 
 // Key returns the key as it was given to the acquire.
@@ -121,7 +123,7 @@ func (k *Lock) start(now clock.Instant) {
 // alarm returns the time until the lock wants attention; the caller holds k.mu.
 func (k *Lock) alarm(now clock.Instant) time.Duration {
 	next := k.until
-	if k.auto.on && k.renewal == nil {
+	if k.auto.on && k.renewal == nil && !k.auto.waits {
 		next = clock.Earlier(next, k.auto.next)
 	}
 	return max(0, next.Left(now))
@@ -137,10 +139,7 @@ func (k *Lock) tick() {
 		k.timer.Reset(k.alarm(now))
 	}
 	k.mu.Unlock()
-	if r != nil {
-		r.launch()
-		r.expireAfter(k.locker.nodeTimeout(r.ttl))
-	}
+	k.launch(r)
 }
 
 // checkTime ends a lock whose validity is over; the caller holds k.mu.
@@ -180,6 +179,7 @@ func (k *Lock) finish(cause error) {
 	}
 	k.ended = true
 	k.timer.Stop()
+	k.leaveQueue()
 	k.end(cause)
 	k.locker.forget(k)
 	if errors.Is(cause, ErrLost) {

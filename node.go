@@ -356,6 +356,7 @@ func (n *node) settleUp() {
 	queued := n.queue
 	n.queue = nil
 	debts := n.ledger.takeAll(nil)
+	n.busy, n.since = true, n.clock()
 	n.mu.Unlock()
 	reject(queued, ErrClosed)
 	end := n.clock().Add(2 * n.timeout)
@@ -366,6 +367,14 @@ func (n *node) settleUp() {
 			return
 		}
 	}
+}
+
+// inClient reports whether the worker is in a call of the client. If not, and it does not exit, it is
+// in a function of Trace.
+func (n *node) inClient() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.busy
 }
 
 // settle books the outcome of a debt.

@@ -23,12 +23,14 @@ type Locker struct {
 	workers   errgroup.Group     // one per node, and those of listeners
 	listeners []*listener        // one per node
 	lines     lines              // of callers of Acquire
+	renewals  renewals           // that are automatic
 	own       []*redis.Client    // made by Open, closed by Close
 	end       context.CancelFunc // of panel.life
 
 	mu       sync.Mutex
 	closed   bool
-	attempts sync.WaitGroup // under way; none is added once closed
+	attempts int           // calls under way; none is added once closed
+	quiet    chan struct{} // closed when there are none any more
 	held     map[*Lock]struct{}
 }
 
@@ -95,8 +97,9 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 			drift: cfg.drift, guard: newGuard(&cfg, len(nodes), clock.Now()),
 			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},
-		cfg: cfg, own: own, held: make(map[*Lock]struct{}),
+		cfg: cfg, own: own, held: make(map[*Lock]struct{}), quiet: make(chan struct{}),
 	}
+	l.renewals = renewals{clock: l.clock, pacer: newPacer()}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.lines = lines{locker: l, channel: newToken("redlock"), memory: cfg.backoffMax, byKey: make(map[string]*line)}
 	for i, n := range nodes {
@@ -121,11 +124,14 @@ func (l *Locker) spawn(f func() error) bool {
 	return !l.closed
 }
 
-// Close ends the Locker. Attempts under way and waiting callers get ErrClosed, and
-// every held lock ends as lost (its Err finds ErrLost and ErrClosed) while its key lives out
-// its ttl: release first what should be free at once. Releases still owed to nodes that
-// answer are sent. Close waits for all that, at most four node timeouts; an error names the
-// nodes whose clients, given to New, still had not come back. Further calls do nothing.
+// Close ends the Locker. Attempts under way and waiting callers get ErrClosed at once. Every held
+// lock ends as lost (its Err finds ErrLost and ErrClosed), and its key lives out its ttl: release
+// locks first if their keys should become free immediately. Releases still owed to nodes that answer
+// are sent. Close waits for all that, at most four node timeouts. It does not wait longer for a
+// function of Trace, so it may be called from one; what that function interrupts ends after it.
+//
+// An error names the nodes whose clients, given to New, had not come back by then. Further calls
+// do nothing.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -135,6 +141,9 @@ func (l *Locker) Close() error {
 	l.closed = true
 	held := l.held
 	l.held = nil
+	if l.attempts == 0 {
+		close(l.quiet)
+	}
 	l.mu.Unlock()
 
 	l.end()
@@ -143,33 +152,46 @@ func (l *Locker) Close() error {
 		k.finish(fmt.Errorf("redlock: %s: %w: %w", quoted(k.Keys()), ErrLost, ErrClosed))
 		k.mu.Unlock()
 	}
-	l.attempts.Wait() // each ends by its own timer
+	l.awaitAttempts(l.cfg.nodeTimeout)
 	for _, n := range l.nodes {
 		n.stop()
 	}
-	stuck := l.awaitWorkers(3 * l.cfg.nodeTimeout)
+	exited, stuck := l.awaitWorkers(3 * l.cfg.nodeTimeout)
 	var errs []error
 	for _, c := range l.own {
 		errs = append(errs, c.Close())
 	}
 	if len(stuck) > 0 {
 		errs = append(errs, fmt.Errorf("redlock: close: no answer yet to a command sent to %s", strings.Join(stuck, ", ")))
-	} else {
+	}
+	if exited {
 		errs = append(errs, l.workers.Wait())
 	}
 	return errors.Join(errs...)
 }
 
-// awaitWorkers returns the names of the nodes whose worker or listener has not exited in time.
-func (l *Locker) awaitWorkers(limit time.Duration) (stuck []string) {
+// awaitAttempts waits until the attempts under way have given up, so that their undos are queued. One
+// of them may be in a function of Trace, and that function in Close.
+func (l *Locker) awaitAttempts(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	closedIn(ctx, l.quiet)
+}
+
+// awaitWorkers reports whether all workers and listeners have exited in time, and names the nodes where
+// one of them is still in a call of the client.
+func (l *Locker) awaitWorkers(limit time.Duration) (exited bool, stuck []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	exited = true
 	for i, n := range l.nodes {
-		if !closedIn(ctx, n.exited) || !closedIn(ctx, l.listeners[i].running()) {
+		works, listens := !closedIn(ctx, n.exited), !closedIn(ctx, l.listeners[i].running())
+		exited = exited && !works && !listens
+		if listens || works && n.inClient() {
 			stuck = append(stuck, n.name)
 		}
 	}
-	return stuck
+	return exited, stuck
 }
 
 // closedIn waits for c to be closed, not longer than ctx lasts.
@@ -253,9 +275,19 @@ func (l *Locker) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
-		l.attempts.Add(1)
+		l.attempts++
 	}
 	return !l.closed
+}
+
+// leave ends what enter began.
+func (l *Locker) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts--
+	if l.closed && l.attempts == 0 {
+		close(l.quiet)
+	}
 }
 
 // remember keeps a held lock for Close to end; false once closed.

@@ -40,7 +40,7 @@ func (l *Locker) Resume(ctx context.Context, key, token string, ttl time.Duratio
 	if !l.enter() {
 		return nil, l.notResumed(q, ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 	if err := ctx.Err(); err != nil {
 		return nil, l.notResumed(q, err)
 	}
@@ -69,6 +69,10 @@ func (k *Lock) newResumption(q request, now clock.Instant) *round {
 	defer k.mu.Unlock()
 	for i := range k.spots {
 		k.spots[i].place = maybe
+	}
+	k.past = maxTTL // of the lock that is resumed: nobody tells it
+	if k.locker.cfg.maxTTL > 0 {
+		k.past = k.locker.cfg.maxTTL
 	}
 	return k.prepare(&round{
 		op: resumeOp, args: renewArgs(k.keys, k.token, q.ttl, resumeOp.sets, fence, k.locker.cfg.fenceLife), start: now, ttl: q.ttl, gate: noGate,

@@ -64,6 +64,10 @@ var questionOp = &operation{name: "inspect"}
 // acquires reports whether a grant of the operation is a vote that a restarted node must not cast.
 func (op *operation) acquires() bool { return op == acquireOp || op == acquireAllOp }
 
+// shortens reports whether the command may leave a key with less life than it had: all that set the
+// ttl of a key, but not those that only store a key that is missing.
+func (op *operation) shortens() bool { return !op.acquires() && !op.deletes }
+
 func readAcquireAll(reply any, keys int) (answer, bool) {
 	list, _ := reply.([]any)
 	numbers := integers(list)
