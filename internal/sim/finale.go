@@ -97,7 +97,7 @@ func (f *finale) rest() {
 		}
 		time.Sleep(f.way)
 	}
-	time.Sleep(f.plan.largestTTL()*102/100 + 10*time.Second)
+	time.Sleep(stretched(f.plan.window(), f.plan.lag()) + 10*time.Second)
 }
 
 // inLine makes lockers wait one after the other, one place each. The first may give up; at times the

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -11,9 +12,12 @@ const (
 	maxNodes   = 5
 	maxLockers = 5
 
-	// maxRate is how much a node's clock may run faster or slower than the lockers', in
+	// maxRate is how much a node's clock may run faster or slower than any locker's, in
 	// parts per million: the drift allowance of 1 % of the ttl covers 1/0.99.
 	maxRate = 10_000
+
+	// maxLag is how much a locker's clock may then be slower than another's: 1 − 0.99/1.01.
+	maxLag = 19_800
 )
 
 // Settings are what one run is told beside its seed.
@@ -42,6 +46,7 @@ type plan struct {
 	backoffBase time.Duration // with backoffMax; 0 for the defaults
 	backoffMax  time.Duration
 	rates       []int // of the nodes' clocks, in ppm
+	lags        []int // of the lockers', 0 or below: timers run by true time, so no clock is faster
 	young       bool  // the nodes have only just been started
 	strict      bool  // GuardStrict instead of GuardAuto
 	delay       time.Duration
@@ -53,7 +58,7 @@ type plan struct {
 	pairs     float64         // the chance of an acquire to be for two keys
 	handsOn   float64         // the chance of a lock to be resumed by another locker
 	fenced    bool            // all lockers use fences
-	skews     []time.Duration // then: how much the lockers' wall clocks are ahead, up to a second
+	skews     []time.Duration // then: how much the lockers' times of day are ahead, up to a second
 	unguarded bool            // then: GuardOff, so locks may overlap, and …
 	forgetful int             // … so many nodes may lose their data in a restart
 	patchy    bool            // each locker is cut off from a minority of the nodes
@@ -74,6 +79,9 @@ const probeMax = 2 * time.Second
 // largestTTL is the longest life that any locker asks for.
 func (p plan) largestTTL() time.Duration { return max(2*p.ttl, p.longTTL) }
 
+// window is how long the restart guard withholds votes, by the locker's clock.
+func (p plan) window() time.Duration { return p.largestTTL()*102/100 + 4*time.Millisecond }
+
 // clientTimeout is how long a client of the Redis library waits for an answer.
 func (p plan) clientTimeout() time.Duration { return max(1, time.Duration(p.lazy)) * p.timeout() }
 
@@ -92,9 +100,14 @@ func (p plan) clientTimeout() time.Duration { return max(1, time.Duration(p.lazy
 // when the last of them is over. A single message that the network keeps for longer than two
 // node timeouts, while other connections work, is beyond it: what it stores may live out its
 // ttl, and is excused if it came more than a node timeout after the release.
+//
+// A locker plans all this by its clock.
 func (p plan) settling() time.Duration {
-	return 2*probeMax + 2*p.clientTimeout() + 4*p.timeout()
+	return stretched(2*probeMax+2*p.clientTimeout()+4*p.timeout(), p.lag())
 }
+
+// lag is the rate of the slowest locker's clock, in ppm.
+func (p plan) lag() int { return slices.Min(p.lags) }
 
 // longest is more than any run takes.
 func (p plan) longest() time.Duration {
@@ -189,7 +202,24 @@ func newPlan(seed uint64) plan {
 	p.number(stream(seed, "fences"))
 	p.pair(stream(seed, "pairs"))
 	p.handsOn = choose(stream(seed, "resume"), 0, 0, 0.2, 0.6)
+	p.drift(stream(seed, "drift"))
 	return p
+}
+
+// drift gives the lockers' clocks rates, and moves the nodes' to where they differ from each of these by no more
+// than maxRate.
+func (p *plan) drift(rng *rand.Rand) {
+	lag := choose(rng, 0, maxLag, 1+rng.IntN(maxLag))
+	for range p.lockers {
+		p.lags = append(p.lags, -choose(rng, 0, lag, rng.IntN(1+lag)))
+	}
+	slowest, fastest := -maxRate, int(int64(1_000_000-lag)*(1_000_000+maxRate)/1_000_000-1_000_000)
+	if lag == 0 {
+		return
+	}
+	for i, rate := range p.rates {
+		p.rates[i] = slowest + (rate+maxRate)*(fastest-slowest)/(2*maxRate)
+	}
 }
 
 // number makes it a run with fences, perhaps. Without the guard the lock itself can break, so that

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/sim/jitter"
 )
 
 // world is all that takes part in a run.
@@ -47,7 +48,12 @@ func newWorld(p plan, s Settings) *world {
 			wires[i] = newWire(p, log, c, i, distance)
 		}
 		w.wires = append(w.wires, wires)
-		w.lockers = append(w.lockers, &locker{world: w, id: c})
+		l := &locker{world: w, id: c, machine: machine{begin: time.Now(), ppm: p.lags[c]}}
+		if p.fenced {
+			l.machine.ahead = p.skews[c]
+		}
+		jitter.Keep(l.owner(), &l.machine)
+		w.lockers = append(w.lockers, l)
 	}
 	return w
 }
@@ -96,7 +102,8 @@ func (w *world) eachLink(client, node int, f func(*link)) {
 // locker is one process that uses the library. When it has closed its Locker it makes a new one.
 type locker struct {
 	*world
-	id int
+	id      int
+	machine machine
 
 	mu         sync.Mutex
 	generation int
@@ -106,6 +113,9 @@ type locker struct {
 	dead       bool // cut off for good, and its locks forgotten
 }
 
+// owner is the name by which the library finds the clocks of the machine; those of all operations are others.
+func (l *locker) owner() string { return fmt.Sprintf("c%d", l.id) }
+
 func (l *locker) name() string { return fmt.Sprintf("c%d.%d", l.id, l.generation) }
 
 // open makes the Locker and its clients; l.mu is held, or nobody else knows l.
@@ -114,7 +124,7 @@ func (l *locker) open() {
 	for i := range l.nodes {
 		l.clients = append(l.clients, l.client(i))
 	}
-	var options []redlock.Option
+	options := []redlock.Option{redlock.WithOwner(l.owner())}
 	if l.plan.nodeTimeout > 0 {
 		options = append(options, redlock.WithNodeTimeout(l.plan.nodeTimeout))
 	}
@@ -122,7 +132,9 @@ func (l *locker) open() {
 		options = append(options, redlock.WithBackoff(l.plan.backoffBase, l.plan.backoffMax))
 	}
 	options = append(options, guardOptions(l.plan, l.settings)...)
-	options = append(options, fenceOptions(l.plan, l.id)...)
+	if l.plan.fenced {
+		options = append(options, redlock.WithFencing())
+	}
 	current, err := redlock.New(l.clients, options...)
 	if err != nil {
 		panic(err)
