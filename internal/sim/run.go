@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,6 +35,7 @@ func Run(seed uint64, s Settings) *Result {
 	for _, l := range w.lockers {
 		l.open()
 	}
+	weather.starts = w.maintain(c)
 	var background sync.WaitGroup
 	background.Go(weather.run)
 
@@ -139,6 +141,15 @@ func (c *calls) bounded(who, what string, bound time.Duration, call func()) {
 	if took > bound {
 		c.check.late(who, what, took, bound)
 	}
+}
+
+// release gives a lock back, in time.
+func (c *calls) release(o *operation) {
+	c.check.releases(o)
+	c.check.log.add(o.name, "releases")
+	var err error
+	c.bounded(o.name, "release", c.check.plan.timeout(), func() { err = o.lock.Release(context.Background()) })
+	c.check.log.add(o.name, "released: %v", err)
 }
 
 // underWay returns the calls that have not come back.

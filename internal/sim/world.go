@@ -1,14 +1,11 @@
 package sim
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/sim/jitter"
 )
@@ -35,6 +32,7 @@ func newWorld(p plan, s Settings) *world {
 		}
 		clock := nodeClock{time.Now(), time.Duration(rng.Int64N(int64(time.Hour))), p.rates[i]}
 		n := newNode(i, log, clock, age)
+		n.modern = p.modern
 		n.observer = w.executed
 		w.nodes = append(w.nodes, n)
 	}
@@ -140,45 +138,6 @@ func (l *locker) open() {
 		panic(err)
 	}
 	l.current = current
-}
-
-// client makes a client for a node, tuned as Open would do it, or, where the plan says so,
-// with long timeouts and retries of its own.
-//
-// Open gives its clients the node timeout. Here each has a slightly shorter one: where the
-// deadlines of several workers and of a round fall on one instant, their order is random.
-func (l *locker) client(i int) redis.UniversalClient {
-	timeout := l.plan.clientTimeout() - time.Duration(1+l.id*maxNodes+i)*50*time.Microsecond
-	o := &redis.Options{
-		Addr: l.address(i),
-		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			on := commands
-			if _, ok := ctx.Deadline(); !ok { // the pool gives it one, a subscription has to see to that itself
-				limited, cancel := context.WithTimeout(ctx, timeout-25*time.Microsecond)
-				defer cancel()
-				on, ctx = wakeUps, limited
-			}
-			c, err := l.wires[l.id][i].dial(ctx, l.nodes[i], l.id, on)
-			if err != nil {
-				return failedConn{err: err}, nil
-			}
-			return c, nil
-		},
-		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
-		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
-		Protocol: 2, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		PoolSize:                 4, PipelinePoolSize: -1,
-		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
-	}
-	if l.plan.lazy > 0 {
-		o.ContextTimeoutEnabled = false
-		// Who waits for a place in the pool uses a timer that go-redis shares between all clients of
-		// the process, and so between bubbles, which ends the process.
-		o.PoolSize = 64
-		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 1, -1, -1 // at once: a delay would be random
-	}
-	return redis.NewClient(o)
 }
 
 // address is where the locker believes node i to be: gates are chosen by it.
