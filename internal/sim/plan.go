@@ -66,6 +66,7 @@ type plan struct {
 	unguarded bool            // then: GuardOff, so locks may overlap, and …
 	forgetful int             // … so many nodes may lose their data in a restart
 	patchy    bool            // each locker is cut off from a minority of the nodes
+	ageing    ageing          // numbers come to the end of their lives
 }
 
 const defaultNodeTimeout = 200 * time.Millisecond
@@ -277,6 +278,11 @@ func (p *plan) number(rng *rand.Rand) {
 	}
 	if chance(rng, 0.6) {
 		p.patch(rng)
+	}
+	if withFenceLife != nil && chance(rng, 0.3) {
+		life := between(rng, 4*time.Hour, 24*time.Hour)
+		lead := time.Duration(rng.Int64N(int64(3 * life)))
+		p.ageing = ageing{life, lead, life/2 + time.Duration(rng.Int64N(int64(life/2+max(life/2, lead))))}
 	}
 }
 

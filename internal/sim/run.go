@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -42,6 +40,7 @@ func Run(seed uint64, s Settings) *Result {
 	w.act(c, weather)
 	weather.clearUp()
 	w.settle()
+	w.age(c)
 	w.end(c, w.finale(c).play())
 	for _, n := range w.nodes {
 		n.close()
@@ -115,50 +114,4 @@ func (w *world) result() *Result {
 		}
 	}
 	return r
-}
-
-// calls watches how long calls take.
-type calls struct {
-	check    *checker
-	watchers sync.WaitGroup // of locks
-
-	mu   sync.Mutex
-	open map[string]string
-}
-
-// bounded runs a call that must come back within bound. It takes no virtual time beyond
-// what it waits for.
-func (c *calls) bounded(who, what string, bound time.Duration, call func()) {
-	c.mu.Lock()
-	c.open[who] = what
-	c.mu.Unlock()
-	begin := time.Now()
-	call()
-	took := time.Since(begin)
-	c.mu.Lock()
-	delete(c.open, who)
-	c.mu.Unlock()
-	if took > bound {
-		c.check.late(who, what, took, bound)
-	}
-}
-
-// release gives a lock back, in time.
-func (c *calls) release(o *operation) {
-	c.check.releases(o)
-	c.check.log.add(o.name, "releases")
-	var err error
-	c.bounded(o.name, "release", c.check.plan.timeout(), func() { err = o.lock.Release(context.Background()) })
-	c.check.log.add(o.name, "released: %v", err)
-}
-
-// underWay returns the calls that have not come back.
-func (c *calls) underWay() (open []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for who, what := range c.open {
-		open = append(open, who+": "+what)
-	}
-	slices.Sort(open)
-	return open
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -162,23 +161,6 @@ func (s *service) rivals() bool {
 }
 
 func (s *service) try(l *locker, key string, options ...redlock.AcquireOption) *operation {
-	o := s.check.asks(fmt.Sprintf("%s-%s%d", l.name(), key, s.asked), key)
 	s.asked++
-	bound := s.plan.timeout()
-	if s.plan.fenced {
-		bound *= 2
-	}
-	s.log.add(o.name, "asks for %s", key)
-	var lock *redlock.Lock
-	var err error
-	s.calls.bounded(o.name, "try", bound, func() {
-		lock, err = l.current.TryAcquire(context.Background(), key, s.ttl, append(options, redlock.Owner(o.name))...)
-	})
-	s.check.gets(o, lock)
-	if err != nil {
-		s.log.add(o.name, "gets nothing: %v", err)
-		return nil
-	}
-	s.log.add(o.name, "holds %s for %v, on %d nodes, fence %d", key, lock.Validity(), lock.Nodes(), lock.Fence())
-	return o
+	return s.calls.try(l, fmt.Sprintf("%s%d", key, s.asked), key, s.ttl, options...)
 }

@@ -132,6 +132,9 @@ func (l *locker) open() {
 	options = append(options, guardOptions(l.plan, l.settings)...)
 	if l.plan.fenced {
 		options = append(options, redlock.WithFencing())
+		if l.plan.ageing.life > 0 {
+			options = append(options, withFenceLife(l.plan.ageing.life))
+		}
 	}
 	current, err := redlock.New(l.clients, options...)
 	if err != nil {
