@@ -24,10 +24,13 @@ func (w *world) age(c *calls) {
 	if a.life == 0 {
 		return
 	}
-	time.Sleep(stretched(w.plan.window(), w.plan.lag()) + time.Second) // for the guard
 	for _, l := range w.lockers {
+		c.bounded(l.name(), "close", 4*w.plan.timeout(), l.close) // it may still renew a lock, which would take all the time
+		time.Sleep(time.Millisecond)
+		l.reopen()
 		l.machine.set(time.Since(l.machine.Today()))
 	}
+	time.Sleep(stretched(w.plan.window(), w.plan.lag()) + time.Second) // for the guard
 	rng := stream(w.plan.seed, "age")
 	for i := range 4 {
 		l := w.lockers[rng.IntN(w.plan.lockers)]
