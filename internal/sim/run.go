@@ -40,8 +40,9 @@ func Run(seed uint64, s Settings) *Result {
 	w.act(c, weather)
 	weather.clearUp()
 	w.settle()
-	w.age(c)
-	w.end(c, w.finale(c).play())
+	f := w.finale(c)
+	f.age()
+	w.end(c, f.play())
 	for _, n := range w.nodes {
 		n.close()
 	}
