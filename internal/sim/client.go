@@ -33,7 +33,7 @@ func (l *locker) client(i int) redis.UniversalClient {
 	o := &redis.Options{
 		Addr: l.address(i),
 		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			on := commands
+			on, life := commands, ctx
 			if _, ok := ctx.Deadline(); !ok { // the pool gives it one, a subscription has to see to that itself
 				limited, cancel := context.WithTimeout(ctx, timeout-25*time.Microsecond)
 				defer cancel()
@@ -42,6 +42,11 @@ func (l *locker) client(i int) redis.UniversalClient {
 			c, err := l.wires[l.id][i].dial(ctx, l.nodes[i], l.id, on)
 			if err != nil {
 				return failedConn{err: err}, nil
+			}
+			if on == wakeUps && l.plan.uncounted[l.id] != counted {
+				// The library closes the subscription when its locker ends. That would wait for the greeting, on a
+				// mutex, which stops the virtual time. With counted clients it closes the connection too.
+				context.AfterFunc(life, func() { _ = c.Close() })
 			}
 			return c, nil
 		},
