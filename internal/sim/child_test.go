@@ -25,7 +25,7 @@ const module = "github.com/redlock-go/redlock"
 // virtual time, and gives each locker the clocks that the simulator keeps for it (package jitter).
 var seeding = []mutation{
 	{anyGo, `"math/rand/v2"`, `rand "` + module + `/internal/sim/jitter"`},
-	{"wait.go", "rand.Float64()", "rand.Float64For(w.owner)"},
+	{"wait.go", "rand.Float64)", "func() float64 { return rand.Float64For(w.owner) })"},
 	{"node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
 	{"node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
 	{"redlock.go", "import (\n", "import (\n	rand \"" + module + "/internal/sim/jitter\"\n"},

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +72,9 @@ func (w *world) executed(e execution) {
 		reply := e.reply
 		if list, ok := reply.([]any); ok && e.apart && len(e.keys) > 1 {
 			reply = list[i]
+		} else if ok && len(list) == 5 { // a refusal names the token in the way, which is random
+			holder, _ := list[4].(string)
+			reply = append(slices.Clone(list[:4]), w.check.alias(holder))
 		}
 		w.log.add(e.node.name, "%s %s %s: %v; %s → %s", e.args[0], key, token, reply, before, after)
 	}
