@@ -7,9 +7,6 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// withFenceLife is to be redlock.WithFenceLife once there is such an option; until then no run ages.
-var withFenceLife func(time.Duration) redlock.Option
-
 // ageing is a run at the end of which numbers come to the end of their lives, while the time of day of
 // one locker is ahead.
 type ageing struct {

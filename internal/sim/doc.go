@@ -59,7 +59,7 @@
 // guard, a minority of the nodes forgets or all may, and single locks are evicted: the lock itself
 // can break, and OneHolder and LossIsTold are not judged, but numbers must grow. In more than half
 // of them each locker is cut off from a minority of its own, so that grants come from bare quorums
-// that differ. Once the library has WithFenceLife, more time passes at the end of some runs than numbers live, and
+// that differ. At the end of some runs more time passes than numbers live, and
 // one locker's time of day is ahead by more than that (age.go).
 //
 // # Nodes

@@ -279,7 +279,7 @@ func (p *plan) number(rng *rand.Rand) {
 	if chance(rng, 0.6) {
 		p.patch(rng)
 	}
-	if withFenceLife != nil && chance(rng, 0.3) {
+	if chance(rng, 0.3) {
 		life := between(rng, 4*time.Hour, 24*time.Hour)
 		lead := time.Duration(rng.Int64N(int64(3 * life)))
 		p.ageing = ageing{life, lead, life/2 + time.Duration(rng.Int64N(int64(life/2+max(life/2, lead))))}

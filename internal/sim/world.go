@@ -137,7 +137,7 @@ func (l *locker) open() {
 	if l.plan.fenced {
 		options = append(options, redlock.WithFencing())
 		if l.plan.ageing.life > 0 {
-			options = append(options, withFenceLife(l.plan.ageing.life))
+			options = append(options, redlock.WithFenceLife(l.plan.ageing.life))
 		}
 	}
 	current, err := redlock.New(l.clients, options...)
