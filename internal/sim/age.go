@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"time"
-
-	"github.com/redlock-go/redlock"
 )
 
 // ageing is a run at the end of which numbers come to the end of their lives, while the time of day of
