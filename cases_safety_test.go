@@ -333,7 +333,7 @@ func TestRenewalsDoNotStarveBehindOtherTraffic(t *testing.T) {
 			f.slow(time.Duration(50+i) * time.Millisecond)
 		}
 		var wg sync.WaitGroup
-		for range 2 * maxBatch {
+		for range 512 {
 			wg.Go(func() {
 				for begin := time.Now(); time.Since(begin) < 1600*time.Millisecond; {
 					_, err := l.TryAcquire(t.Context(), "busy", 10*time.Second)

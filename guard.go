@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/clock"
 )
@@ -191,58 +188,28 @@ func (g *guard) meetLast(now clock.Instant) {
 }
 
 // vouch answers an acquire call once it is clear whether its grant may count.
-func (n *node) vouch(c *call, a answer) {
+func (n *node) vouch(r *round, a answer) {
 	if a.vote == granted {
-		switch doubt := n.guard.withheld(n.guard.identity(n.index), c.round.ttl, n.clock()); {
+		switch doubt := n.guard.withheld(n.guard.identity(n.index), r.ttl, n.clock()); {
 		case doubt == nil:
-		case doubt == errStrangers && n.postpone(c, a):
+		case doubt == errStrangers && n.postpone(r, a):
 			return
 		case doubt == errStrangers: // met in this very moment
-			n.vouch(c, a)
+			n.vouch(r, a)
 			return
 		default:
 			a.vote, a.err = failed, doubt
 			if n.observer.trace.VoteWithheld != nil {
-				n.observer.trace.VoteWithheld(n.name, c.round.claim.keys[0].(string), doubt)
+				n.observer.trace.VoteWithheld(n.name, r.claim.keys[0].(string), doubt)
 			}
 		}
 	}
-	c.round.answer(c.index, a)
+	r.answer(n.index, a)
 }
 
 // postpone is apart from vouch so that only a vote that is postponed is kept on the heap.
-func (n *node) postpone(c *call, a answer) bool {
-	return n.guard.postpone(func() { n.vouch(c, a) })
-}
-
-// identify asks the node who it is if a connection was made since it last told; the error
-// is that of a node which cannot be reached. A pool replaces connections without a word, so
-// this comes after the batch and before its grants count: the server that executed it is the
-// one that answers, or one started later still.
-func (n *node) identify() error {
-	for range 3 {
-		dials := n.dials.Load()
-		if dials == n.met {
-			return nil
-		}
-		info := redis.NewCmd(context.Background(), "info", "server")
-		execErr := n.exchange(info)
-		text, err := (&command{Cmd: info}).reply(execErr)
-		switch {
-		case err == nil:
-			server, _ := text.(string)
-			runID, uptime := parseServerInfo(server)
-			if n.guard.met(n.index, runID, uptime, n.clock()) {
-				n.observer.nodeRestarted(n.name)
-			}
-		case !isReply(err):
-			return explain(err)
-		case n.guard.identity(n.index).known, redis.HasErrorPrefix(err, "BUSY"), redis.HasErrorPrefix(err, "LOADING"):
-			return nil // it can tell, but not now: its grants do not count until it has
-		}
-		n.met = dials
-	}
-	return nil
+func (n *node) postpone(r *round, a answer) bool {
+	return n.guard.postpone(func() { n.vouch(r, a) })
 }
 
 // parseServerInfo reads the reply to INFO server. Whoever does not tell a run_id is unknown.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // State is who holds a key, as the nodes said at about one moment. It is past when it is read:
@@ -89,7 +90,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (*State, error) {
 // inspectArgs names the fence outside KEYS, where rights are checked beforehand: who has none to
 // it can inspect keys all the same.
 func inspectArgs(key string) []any {
-	return []any{"evalsha", inspectScript.sha, 1, key, fenceName(key)}
+	return []any{"evalsha", inspectScript.SHA, 1, key, fenceName(key)}
 }
 
 // inquiry gathers what the nodes answer to one Inspect.
@@ -103,10 +104,7 @@ type inquiry struct {
 
 func (q *inquiry) ask(nodes []*node, args []any, now clock.Instant) {
 	for i, n := range nodes {
-		ask := &question{args: args, heed: func(reply any, err error) { q.hear(i, readingOf(reply, err)) }}
-		if err := n.submit(&call{ask: ask}, now); err != nil {
-			ask.heed(nil, err)
-		}
+		n.ask(args, now, func(reply any, err error) { q.hear(i, readingOf(reply, err)) })
 	}
 }
 
@@ -163,7 +161,8 @@ func readingOf(reply any, err error) reading {
 	if r, ok := readState(reply); ok {
 		return r
 	}
-	return reading{err: unexpected(questionOp, reply).err}
+	v, _ := wire.Of(reply)
+	return reading{err: unexpected(questionOp, v).err}
 }
 
 // readState reads the reply of the inspect script.

@@ -10,11 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func owed(n *node) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.ledger.owed) + len(n.ledger.repeats)
-}
+func owed(n *node) int { return n.Stats().Debts }
 
 func TestConcurrentCallsShareRoundTrips(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {

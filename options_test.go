@@ -143,7 +143,7 @@ func deafLocker(t *testing.T, opts ...Option) *Locker {
 	require.NoError(t, err)
 	l := &Locker{cfg: cfg, panel: panel{clock: clock.Now, quorum: 1, observer: &observer{}}, held: make(map[*Lock]struct{})}
 	l.nodes = []*node{newNode("a:1", nil, cfg.nodeTimeout, clock.Now)}
-	t.Cleanup(func() { require.Empty(t, l.nodes[0].queue, "something was sent") })
+	t.Cleanup(func() { require.Zero(t, l.nodes[0].Stats().Queued, "something was sent") })
 	return l
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	remote "github.com/redlock-go/redlock/internal/node"
 )
 
 // Locker acquires locks on a quorum of the nodes it was made for. It is safe for concurrent
@@ -74,8 +75,7 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	nodes := make([]*node, len(clients))
 	for i, c := range clients {
-		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, clock.Now)
-		c.AddHook(dialCounter{&nodes[i].dials})
+		nodes[i] = lendNode(names[i], c, cfg.nodeTimeout)
 	}
 	return start(cfg, nodes, nil), nil
 }
@@ -84,7 +84,7 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	l := &Locker{
 		panel: panel{
 			nodes: nodes, quorum: majority(len(nodes)), clock: clock.Now, today: time.Now,
-			drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
+			pulse: remote.NewPulse(clock.Now, cfg.nodeTimeout), drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
 			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},
 		cfg: cfg, own: own, held: make(map[*Lock]struct{}),
@@ -94,11 +94,12 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	for i, n := range nodes {
 		missed := func() { l.lines.wakeAll(i) }
 		n.guard, n.observer, n.index, n.left = l.guard, l.observer, i, missed
+		n.attach(l.pulse)
 		l.listeners = append(l.listeners, &listener{
 			node: n, channel: l.lines.channel, wake: l.lines.wake, missed: missed,
-			ctx: context.WithValue(l.life, subscribing{}, l.life),
+			ctx: remote.Subscribing(l.life),
 		})
-		l.workers.Go(n.run)
+		l.workers.Go(n.Run)
 	}
 	return l
 }
@@ -137,7 +138,7 @@ func (l *Locker) Close() error {
 	}
 	l.attempts.Wait() // each ends by its own timer
 	for _, n := range l.nodes {
-		n.stop()
+		n.Stop()
 	}
 	stuck := l.awaitWorkers(3 * l.cfg.nodeTimeout)
 	var errs []error
@@ -157,7 +158,7 @@ func (l *Locker) awaitWorkers(limit time.Duration) (stuck []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for i, n := range l.nodes {
-		if !closedIn(ctx, n.exited) || !closedIn(ctx, l.listeners[i].running()) {
+		if !closedIn(ctx, n.Exited()) || !closedIn(ctx, l.listeners[i].running()) {
 			stuck = append(stuck, n.name)
 		}
 	}
