@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -38,7 +39,7 @@ type node struct {
 
 func newNode(name string, client redisClient, timeout time.Duration, now func() clock.Instant) *node {
 	n := &node{name: name, hash: hashOf(canonical(name)), client: client, timeout: timeout, clock: now, left: nothing}
-	n.connect = func(o remote.Options) *remote.Node { return remote.Open(o, nil) }
+	n.connect = func(o remote.Options) *remote.Node { return remote.Open(o, nil, nil) }
 	n.attach(remote.NewPulse(now, timeout))
 	return n
 }
@@ -48,10 +49,11 @@ func openNode(o *redis.Options, nodeTimeout time.Duration) (*node, *redis.Client
 	if o.Dialer == nil {
 		o.Dialer = o.NewDialer()
 	}
-	o.Dialer = remote.Dialer(o.Dialer)
+	dialer := remote.NewDialer(o.Dialer, cmp.Or(o.Network, "tcp"), o.Addr)
+	o.Dialer = dialer.Dial
 	client := redis.NewClient(o)
 	n := newNode(o.Addr, client, nodeTimeout, clock.Now)
-	n.connect = func(o remote.Options) *remote.Node { return remote.Open(o, client) }
+	n.connect = func(o remote.Options) *remote.Node { return remote.Open(o, client, dialer) }
 	return n, client
 }
 

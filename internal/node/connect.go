@@ -18,22 +18,45 @@ import (
 // DialFunc makes a network connection, as the Dialer of the client library's options does.
 type DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Dialer is the Dialer for the client of a node that makes its own connections. It hands the connection to
-// whoever asked for it by the ctx, and hides failed dials from the client's pool: the first
-// command on the connection fails instead. The pool would print every failed dial to the
-// process's standard error, and after a few of them go on dialling from a goroutine that
-// outlives Close; the worker's probes are all the dialling there should be.
-func Dialer(dial DialFunc) DialFunc {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
+// Dialer makes the connections of a node's own client, whose options it must be given to (Dial). The node dials by
+// itself, and then has the client greet on the connection: the client's pool would dial on when nobody waits any
+// more, and print every failed dial to the process's standard error.
+type Dialer struct {
+	dial          DialFunc
+	network, addr string
+
+	mu   sync.Mutex
+	next net.Conn // for the client's next connection
+}
+
+// NewDialer returns a Dialer to an address.
+func NewDialer(dial DialFunc, network, addr string) *Dialer {
+	return &Dialer{dial: dial, network: network, addr: addr}
+}
+
+// Dial is the Dialer of the client's options. It dials for subscriptions alone.
+func (d *Dialer) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if ctx.Value(subscribing{}) != nil {
+		conn, err := d.dial(ctx, network, addr)
 		if err != nil {
 			return failedConn{err: err}, nil
 		}
-		if g, ok := ctx.Value(greetingKey{}).(*greeting); ok {
-			return g.take(conn), nil
-		}
 		return tied(ctx, conn), nil
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	conn := d.next
+	d.next = nil
+	if conn == nil {
+		return failedConn{err: errors.New("no connection was made for it")}, nil
+	}
+	return conn, nil
+}
+
+func (d *Dialer) offer(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = conn
 }
 
 // CountDials is the hook for a client that is given to a node: it counts the new connections.
@@ -87,37 +110,35 @@ func (c tiedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// greeting is a connection that is being made: what the dialer made, and what the server said first.
-type greeting struct {
-	mu    sync.Mutex
-	conn  net.Conn
-	ended bool
-	words []byte // the first that the server said
-}
-
-type greetingKey struct{}
-
 // maxWords is how much is kept of what a server says first.
 const maxWords = 256
 
-func (g *greeting) take(conn net.Conn) net.Conn {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.conn = conn
-	if g.ended {
-		_ = conn.Close()
-	}
-	return &greeted{Conn: conn, g: g}
+// greeting is a connection during the greeting, which is overheard.
+type greeting struct {
+	net.Conn
+	mu    sync.Mutex
+	words []byte // the first that the server said
 }
 
-// end closes the connection, now or when it is there.
-func (g *greeting) end() {
+func (g *greeting) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ended = true
-	if g.conn != nil {
-		_ = g.conn.Close()
+	if room := maxWords - len(g.words); n > 0 && room > 0 {
+		g.words = append(g.words, p[:min(n, room)]...)
 	}
+	g.mu.Unlock()
+	return n, err
+}
+
+// Write reads what the server has said when it does not take any more: it may have said why.
+func (g *greeting) Write(p []byte) (int, error) {
+	n, err := g.Conn.Write(p)
+	if err != nil {
+		_ = g.Conn.SetReadDeadline(time.Now().Add(beatPeriod))
+		var words [maxWords]byte
+		_, _ = g.Read(words[:])
+	}
+	return n, err
 }
 
 // lastWords returns what a server said before it closed the connection, "" for nothing.
@@ -131,65 +152,45 @@ func (g *greeting) lastWords() string {
 	return line[1:]
 }
 
-// greeted is a connection during the greeting, which is overheard.
-type greeted struct {
-	net.Conn
-	g *greeting
-}
-
-func (c *greeted) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.g.mu.Lock()
-	if room := maxWords - len(c.g.words); n > 0 && room > 0 {
-		c.g.words = append(c.g.words, p[:min(n, room)]...)
-	}
-	c.g.mu.Unlock()
-	return n, err
-}
-
-// Write reads what the server has said when it does not take any more: it may have said why.
-func (c *greeted) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	if err != nil {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
-		var words [maxWords]byte
-		_, _ = c.Read(words[:])
-	}
-	return n, err
-}
-
 // link is a connection that has been greeted.
 type link struct {
 	net.Conn
 	end func() // closes it and gives it back to the client
 }
 
-// greet makes a connection through the client, which greets and authenticates as its options say. It takes no longer than
-// limit, or until ctx ends.
-func greet(ctx context.Context, client *redis.Client, limit time.Duration) (link, error) {
-	g := &greeting{}
+// greet makes a connection and has the client greet and authenticate as its options say. It takes no longer than limit, or
+// until ctx ends.
+func greet(ctx context.Context, client *redis.Client, dialer *Dialer, limit time.Duration) (link, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	stop := context.AfterFunc(ctx, g.end)
+	conn, err := dialer.dial(ctx, dialer.network, dialer.addr)
+	if err != nil {
+		return link{}, fmt.Errorf("not connected: %w", err)
+	}
+	g := &greeting{Conn: conn}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	dialer.offer(g)
 	held := client.EphemeralConn()
 	ping := redis.NewCmd(ctx, "ping")
 	pipe := held.Pipeline()
-	_ = pipe.Process(context.WithValue(ctx, greetingKey{}, g), ping)
-	_, execErr := pipe.Exec(context.WithValue(ctx, greetingKey{}, g))
-	_, err := replyOf(ping, execErr)
-	if !stop() && err == nil {
+	_ = pipe.Process(ctx, ping)
+	_, execErr := pipe.Exec(ctx)
+	_, err = replyOf(ping, execErr)
+	if !stop() && (err == nil || wire.IsReply(err)) {
 		err = context.DeadlineExceeded
 	}
 	if err != nil && !wire.IsReply(err) {
+		words := g.lastWords()
+		_ = conn.Close()
 		_ = held.Close()
-		if words := g.lastWords(); words != "" && !strings.Contains(err.Error(), words) {
-			err = fmt.Errorf("not connected: %w", wire.Explain(wire.Error(words)))
+		if words != "" && !strings.Contains(err.Error(), words) {
+			err = fmt.Errorf("not connected: %w", wire.Error(words))
 		}
 		return link{}, err
 	}
-	_ = g.conn.SetDeadline(time.Time{})
-	return link{g.conn, func() {
-		_ = g.conn.Close()
+	_ = conn.SetDeadline(time.Time{})
+	return link{conn, func() {
+		_ = conn.Close()
 		_ = held.Close()
 	}}, nil
 }

@@ -18,11 +18,11 @@ const (
 )
 
 // Open makes a node over connections that the client makes and greets, and the node then reads and writes by itself. The
-// client's Dialer must be one of Dialer.
-func Open(o Options, client *redis.Client) *Node {
+// client must dial by the Dialer.
+func Open(o Options, client *redis.Client, dialer *Dialer) *Node {
 	n := newNode(o)
 	ctx, cancel := context.WithCancel(context.Background())
-	n.carrier = &duplex{node: n, client: client, ctx: ctx, cancel: cancel, results: make(chan dialled, 1)}
+	n.carrier = &duplex{node: n, client: client, dialer: dialer, ctx: ctx, cancel: cancel, results: make(chan dialled, 1)}
 	return n
 }
 
@@ -31,6 +31,7 @@ func Open(o Options, client *redis.Client) *Node {
 type duplex struct {
 	node   *Node
 	client *redis.Client
+	dialer *Dialer
 	ctx    context.Context // ends with the worker
 	cancel context.CancelFunc
 	conn   *conn // nil: not connected; written by the worker, with the node locked
@@ -126,7 +127,7 @@ func (d *duplex) dial(now time.Duration) {
 	limit := max(greetMin, 2*contactTimeouts*n.timeout)
 	go func() {
 		begin := n.clock()
-		l, err := greet(d.ctx, d.client, limit)
+		l, err := greet(d.ctx, d.client, d.dialer, limit)
 		d.results <- dialled{link: l, took: n.clock().Since(begin), err: err}
 		n.stir()
 	}()
