@@ -133,12 +133,12 @@ func (r *round) stalled(timeout time.Duration, now clock.Instant) time.Duration 
 
 // acquainting returns how much longer an attempt may wait for nodes whose first contact goes on: up to half of its ttl.
 func (r *round) acquainting(now clock.Instant) (longer time.Duration) {
-	if r.op.deletes || r.op == renewOp {
+	if r.op.deletes || r.op == renewOp || r.claim.pulse == nil {
 		return 0
 	}
 	for i := range r.calls {
 		if c := &r.calls[i]; c.vote == unheard && !c.skip && (r.launched || r.isGate(i)) {
-			longer = max(longer, r.claim.nodes[i].FirstContact(now))
+			longer = max(longer, r.claim.nodes[i].FirstContact(r.began, now))
 		}
 	}
 	return min(longer, r.ttl/2-now.Since(r.start))

@@ -86,8 +86,8 @@ func plainHost(u *url.URL) bool {
 func tuned(o *redis.Options, nodeTimeout time.Duration) *redis.Options {
 	o.MaxRetries = -1
 	o.DialerRetries = 1
-	o.DialTimeout = time.Minute // its ctx ends it
-	o.ReadTimeout = time.Minute
+	o.DialTimeout = 10 * nodeTimeout // of greetings; calls are bounded otherwise
+	o.ReadTimeout = 10 * nodeTimeout
 	o.WriteTimeout = nodeTimeout
 	o.ContextTimeoutEnabled = true
 	o.Protocol = 2

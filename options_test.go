@@ -453,8 +453,8 @@ func TestClientsOfOpenAreTunedForLocks(t *testing.T) {
 	o := options[0]
 	require.Equal(t, -1, o.MaxRetries)
 	require.Equal(t, 1, o.DialerRetries)
-	require.Equal(t, 123*time.Millisecond, o.DialTimeout)
-	require.Equal(t, 123*time.Millisecond, o.ReadTimeout)
+	require.Equal(t, 1230*time.Millisecond, o.DialTimeout)
+	require.Equal(t, 1230*time.Millisecond, o.ReadTimeout)
 	require.Equal(t, 123*time.Millisecond, o.WriteTimeout)
 	require.True(t, o.ContextTimeoutEnabled)
 	require.Equal(t, 2, o.Protocol)
@@ -469,7 +469,7 @@ func TestClientsOfOpenAreTunedForLocks(t *testing.T) {
 	defer c.Close()
 	require.Equal(t, 1, c.Options().DialerRetries)
 	require.Zero(t, c.Options().MaxRetries)
-	require.Equal(t, 123*time.Millisecond, c.Options().ReadTimeout)
+	require.Equal(t, 1230*time.Millisecond, c.Options().ReadTimeout)
 }
 
 func TestOpenNeedsNoNodeThatIsUp(t *testing.T) {

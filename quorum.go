@@ -195,6 +195,9 @@ func (r *round) answer(i int, a answer) {
 	if a.twice {
 		a = c.second(r, i, a)
 	}
+	if a.unsent && r.op == renewOp && s.place == present {
+		s.place = maybe // as if it had not answered
+	}
 	if !a.unsent {
 		s.place = a.place
 		s.set, s.ttl = r.start, r.ttl

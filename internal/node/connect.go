@@ -165,7 +165,7 @@ func greet(ctx context.Context, client *redis.Client, dialer *Dialer, limit time
 	defer cancel()
 	conn, err := dialer.dial(ctx, dialer.network, dialer.addr)
 	if err != nil {
-		return link{}, fmt.Errorf("not connected: %w", err)
+		return link{}, err
 	}
 	g := &greeting{Conn: conn}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

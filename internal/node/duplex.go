@@ -139,13 +139,11 @@ func (d *duplex) dialDone(r dialled, now time.Duration) {
 	trial := d.conn != nil
 	switch {
 	case r.err != nil && trial:
-		d.noTrial = now + n.timeout
 	case r.err != nil:
 		n.breakWith(r.err, now)
 		n.probeAt = max(now, d.dialFrom+n.probeAt-now) // the dial has taken a part of the delay
 	case trial && d.conn.arrived.Load() > int64(d.dialFrom):
 		r.link.end() // it was only slow
-		d.noTrial = now + n.timeout
 	default:
 		if trial {
 			d.drop(errSilent, true, now)
@@ -250,6 +248,7 @@ func (d *duplex) listen(now time.Duration) {
 		d.drop(why, false, now)
 		n.breakWith(why, now)
 	case silent >= d.patience() && !d.dialling && now >= d.noTrial:
+		d.noTrial = now + steadyPeriod
 		d.dial(now)
 	}
 }

@@ -224,12 +224,15 @@ func (n *Node) Exited() <-chan struct{} { return n.exited }
 // Introduced returns a channel that is closed when the first contact is over, well or badly.
 func (n *Node) Introduced() <-chan struct{} { return n.introduced }
 
-// FirstContact returns for how much longer, at least, the node may take for its first answers: a node timeout while the
-// first contact goes on, and a node timeout from its end; 0 or less after that.
-func (n *Node) FirstContact(now clock.Instant) time.Duration {
+// FirstContact returns for how much longer, at least, the node may take for calls that were submitted at began: a
+// node timeout while the first contact goes on, and a node timeout from its end; 0 or less for later calls.
+func (n *Node) FirstContact(began time.Duration, now clock.Instant) time.Duration {
 	over := time.Duration(n.contact.Load())
 	if over == 0 {
 		return n.timeout
+	}
+	if began > over {
+		return 0
 	}
 	n.mu.Lock()
 	fault := n.fault

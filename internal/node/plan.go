@@ -28,6 +28,8 @@ type plan struct {
 	waking   []wire.Release // those of them that concern waiting lists
 	freeing  []*Call        // the calls of releases, and then of waking
 	wakers   []*Call
+	wide     []wire.Command // releases of several keys: first of all, for the wake-ups behind them
+	widely   []*Call
 	cmds     []wire.Command // of the others
 	calls    []*Call
 }
@@ -35,13 +37,15 @@ type plan struct {
 // make fills the plan from calls, of which those that nobody wants any more are dropped.
 func (p *plan) make(calls []*Call) {
 	p.releases, p.waking, p.freeing, p.wakers = p.releases[:0], p.waking[:0], p.freeing[:0], p.wakers[:0]
-	p.cmds, p.calls = p.cmds[:0], p.calls[:0]
+	p.cmds, p.calls, p.wide, p.widely = p.cmds[:0], p.calls[:0], p.wide[:0], p.widely[:0]
 	for _, c := range calls {
 		cmd, wanted := c.Owner.Take(c, c.again)
 		switch {
 		case !wanted && c.again:
 			c.fail(errBroken)
 		case !wanted:
+		case cmd.Args != nil && c.Class == Release:
+			p.wide, p.widely = append(p.wide, cmd), append(p.widely, c)
 		case cmd.Args != nil:
 			p.cmds, p.calls = append(p.cmds, cmd), append(p.calls, c)
 		case cmd.Release.Listed:
@@ -59,12 +63,18 @@ func (p *plan) clear() {
 	clear(p.waking)
 	clear(p.freeing)
 	clear(p.wakers)
+	clear(p.wide)
+	clear(p.widely)
 	clear(p.cmds)
 	clear(p.calls)
 }
 
 // encode appends the commands to b and their calls to slots.
 func (p *plan) encode(b []byte, slots []slot, n *Node, single bool) ([]byte, []slot) {
+	for i, c := range p.widely {
+		b = wire.AppendCommand(b, p.wide[i].Args)
+		slots = append(slots, slot{call: c})
+	}
 	if single {
 		for i, c := range p.freeing {
 			b = wire.AppendReleases(b, n.release, p.releases[i:i+1])

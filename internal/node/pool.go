@@ -54,6 +54,7 @@ type pool struct {
 	flights []*flight
 	busy    map[any]int // calls under way, by key
 	probed  *probed
+	blocked bool        // all that could be sent waits for calls under way
 	trial   time.Duration // when the client was last asked beside a silent pipeline, 0: it is not
 }
 
@@ -67,8 +68,8 @@ type flight struct {
 
 // probed is what came of a probe.
 type probed struct {
-	err error
-	at  time.Duration
+	err  error
+	asks bool // it was a probe, and not a batch of calls
 }
 
 // command is what travels as one Redis command: one call, or several releases.
@@ -104,7 +105,9 @@ func (p *pool) turn(now time.Duration) {
 	p.probed = nil
 	n.mu.Unlock()
 	if done != nil {
-		p.probing = false
+		if done.asks {
+			p.probing = false
+		}
 		if done.err != nil {
 			n.breakWith(done.err, now)
 		} else {
@@ -143,10 +146,12 @@ func (p *pool) next(now time.Duration, queued bool) time.Duration {
 		due = n.probeAt
 	case n.fault == nil && n.contact.Load() == 0:
 		due = contactTimeouts * n.timeout
-	case n.fault == nil && queued && p.hasRoom() && p.canSend():
+	case n.fault == nil && queued && !p.blocked && p.hasRoom() && p.canSend():
 		return now
 	case n.fault == nil:
-		due = p.lastAt + askPeriod
+		if len(p.flights) == 0 {
+			due = p.lastAt + askPeriod
+		}
 		if debt, planned := n.nextDebt(now); planned && debt > now {
 			due = min(due, debt)
 		}
@@ -276,6 +281,7 @@ func (p *pool) sort() {
 	n.urgent.pushFront(urgent)
 	n.others.pushFront(others)
 	n.batch = kept
+	p.blocked = len(kept) == 0
 	for _, c := range kept {
 		p.occupy(c, 1)
 	}
@@ -298,6 +304,9 @@ func (p *pool) commands() (commands []*command) {
 	single := n.single
 	n.mu.Unlock()
 	freeing := append([]*Call(nil), n.plan.freeing...)
+	for i, c := range n.plan.widely {
+		commands = append(commands, newCommand(n.plan.wide[i].Args, c))
+	}
 	if single {
 		for i := range freeing {
 			args := wire.ReleaseArgs(nil, n.release, n.plan.releases[i:i+1])
@@ -420,6 +429,7 @@ func (p *pool) land(f *flight, known bool, execErr error) {
 			break
 		}
 	}
+	p.blocked = false
 	dropped := f.dropped
 	f.dropped = true
 	if !dropped {
@@ -500,7 +510,9 @@ func (p *pool) broke(f *flight, calls []*Call, cause error) {
 	}
 	if len(failed) > 0 {
 		n.mu.Lock()
-		p.probed = &probed{err: cause}
+		if p.probed == nil {
+			p.probed = &probed{err: cause}
+		}
 		n.rouse()
 		n.mu.Unlock()
 	}
@@ -533,7 +545,7 @@ func (p *pool) probe(now time.Duration) {
 			n.introduce()
 		}
 		n.mu.Lock()
-		p.probed = &probed{err: err}
+		p.probed = &probed{err: err, asks: true}
 		n.rouse()
 		n.mu.Unlock()
 	})
@@ -590,7 +602,7 @@ func (p *pool) giveUp(before time.Duration, why error, resend bool) {
 		if f.dropped || f.sent >= before {
 			continue
 		}
-		f.dropped = true
+		f.dropped, p.blocked = true, false
 		for _, c := range f.calls {
 			p.occupy(c, -1)
 			if c.again || c.isOwn() || !resend {
