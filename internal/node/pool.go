@@ -29,7 +29,7 @@ type Client interface {
 // unseen, so the server is asked who it is with every batch that may be a vote.
 func Over(o Options, client Client, dials *atomic.Uint64) *Node {
 	n := newNode(o)
-	n.carrier = &pool{node: n, client: client, dials: dials, busy: make(map[any]int)}
+	n.carrier = &pool{node: n, client: client, dials: dials, busy: make(map[any]int), identity: make(chan struct{}, 1)}
 	return n
 }
 
@@ -41,20 +41,19 @@ type pool struct {
 	dials  *atomic.Uint64
 	group  sync.WaitGroup // of pipelines, at the end
 
-	first   atomic.Int64 // when the oldest pipeline was sent, or never
-	probing bool         // the worker's own, as are the next ones
+	probing bool // the worker's own, as are the next ones
 	lastAt  time.Duration
 	started bool
 
-	identity sync.Mutex // who asks the server who it is
-	met      uint64     // the number of dials when the server last told; guarded by identity
+	identity chan struct{} // 1 place: whoever asks the server who it is
+	met      uint64        // the number of dials when the server last told; for the one in identity
 	stale    atomic.Bool
 
 	// Guarded by node.mu.
 	flights []*flight
 	busy    map[any]int // calls under way, by key
 	probed  *probed
-	blocked bool        // all that could be sent waits for calls under way
+	blocked bool          // all that could be sent waits for calls under way
 	trial   time.Duration // when the client was last asked beside a silent pipeline, 0: it is not
 }
 
@@ -365,8 +364,8 @@ func (p *pool) counts() bool { return p.dials != nil && p.dials.Load() > 0 }
 // this comes after the batch and before its grants count: the server that executed it is the
 // one that answers, or one started later still.
 func (p *pool) identify() (known bool) {
-	p.identity.Lock()
-	defer p.identity.Unlock()
+	p.identity <- struct{}{}
+	defer func() { <-p.identity }()
 	for range 3 {
 		dials := p.dials.Load()
 		if dials == p.met {
