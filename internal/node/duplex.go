@@ -62,6 +62,8 @@ func (d *duplex) oldest() time.Duration {
 	return time.Duration(d.conn.oldest.Load())
 }
 
+func (d *duplex) pending() bool { return d.oldest() != never }
+
 func (d *duplex) turn(now time.Duration) {
 	n := d.node
 	select {

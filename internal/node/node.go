@@ -55,6 +55,7 @@ type carrier interface {
 	next(now time.Duration, queued bool) time.Duration // when there is something to do; the node is locked
 	oldest() time.Duration                             // when the oldest command without an answer was sent, or never
 	connected() bool                                   // commands can be sent now
+	pending() bool                                     // answers are still to be handed out; the node is locked
 	close(err error)                                   // ends all
 }
 
@@ -282,7 +283,7 @@ func (n *Node) await(limit time.Duration) bool {
 		}
 		now := n.now()
 		due := min(limit, n.carrier.next(now, n.queued(now)))
-		if due <= now || limit != never && n.carrier.oldest() == never {
+		if due <= now || limit != never && !n.carrier.pending() {
 			return true
 		}
 		n.sleep(now, due)
@@ -418,9 +419,9 @@ func (n *Node) settleUp() {
 	for n.carrier.connected() && !n.down() {
 		now := n.now()
 		n.mu.Lock()
-		queued := n.queued(now)
+		busy := n.queued(now) || n.carrier.pending()
 		n.mu.Unlock()
-		if now >= limit || !queued && n.carrier.oldest() == never {
+		if now >= limit || !busy {
 			break
 		}
 		n.carrier.turn(now)

@@ -53,6 +53,7 @@ type pool struct {
 	flights []*flight
 	busy    map[any]int // calls under way, by key
 	probed  *probed
+	brokeAt time.Duration // when a pipeline last broke
 	blocked bool          // all that could be sent waits for calls under way
 	trial   time.Duration // when the client was last asked beside a silent pipeline, 0: it is not
 }
@@ -62,6 +63,7 @@ type flight struct {
 	calls    []*Call
 	commands []*command
 	sent     time.Duration
+	heard    bool // its replies are there, and who the server is may still be asked
 	dropped  bool // its calls have been answered, or are sent again: what comes of it does not matter any more
 }
 
@@ -90,11 +92,20 @@ func (p *pool) connected() bool { return p.node.contact.Load() != 0 }
 func (p *pool) oldest() time.Duration {
 	oldest := never
 	for _, f := range p.flights {
-		if !f.dropped {
+		if !f.dropped && !f.heard {
 			oldest = min(oldest, f.sent)
 		}
 	}
 	return oldest
+}
+
+func (p *pool) pending() bool {
+	for _, f := range p.flights {
+		if !f.dropped {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pool) turn(now time.Duration) {
@@ -178,7 +189,7 @@ func (p *pool) hasRoom() bool {
 	return len(p.flights) < limit || len(p.flights) < maxFlights && p.allDropped()
 }
 
-func (p *pool) allDropped() bool { return p.oldest() == never }
+func (p *pool) allDropped() bool { return !p.pending() }
 
 func (p *pool) free() bool {
 	p.node.mu.Lock()
@@ -348,6 +359,9 @@ func (p *pool) carry(f *flight) (known bool, execErr error) {
 		commands = append(commands[:len(commands):len(commands)], info)
 	}
 	execErr = p.exchange(commands...)
+	p.node.mu.Lock()
+	f.heard = true
+	p.node.mu.Unlock()
 	switch {
 	case asks:
 		known = p.hears(info, execErr)
@@ -507,7 +521,12 @@ func (p *pool) broke(f *flight, calls []*Call, cause error) {
 	for _, c := range failed {
 		c.fail(cause)
 	}
-	if len(failed) > 0 {
+	now := n.now()
+	n.mu.Lock()
+	soon := p.brokeAt > 0 && now-p.brokeAt < steadyPeriod
+	p.brokeAt = now
+	n.mu.Unlock()
+	if len(failed) > 0 || soon {
 		n.mu.Lock()
 		if p.probed == nil {
 			p.probed = &probed{err: cause}
@@ -598,7 +617,7 @@ func (p *pool) giveUp(before time.Duration, why error, resend bool) {
 	var again, failed []*Call
 	n.mu.Lock()
 	for _, f := range p.flights {
-		if f.dropped || f.sent >= before {
+		if f.dropped || f.heard && resend || f.sent >= before {
 			continue
 		}
 		f.dropped, p.blocked = true, false

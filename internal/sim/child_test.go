@@ -17,13 +17,16 @@ import (
 
 const root = "../.." // the library
 
+// rooms are the packages that the overlay covers.
+var rooms = []string{".", "internal/node", "internal/wire"}
+
 // seeding makes the library's source of jitter, and the order of its workers, functions of the
 // virtual time, and gives lockers wall clocks of their own.
 var seeding = []mutation{
 	{"*.go", `"math/rand/v2"`, `rand "github.com/redlock-go/redlock/internal/sim/jitter"`},
 	{"wait.go", "rand.Float64()", "rand.Float64For(w.owner)"},
-	{"node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
-	{"node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
+	{"internal/node/node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
+	{"internal/node/node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
 	{"redlock.go", "import (\n", "import (\n	rand \"github.com/redlock-go/redlock/internal/sim/jitter\"\n"},
 	{"redlock.go", "today: time.Now,", "today: rand.Today(cfg.owner),"},
 }
@@ -59,28 +62,37 @@ func build(t *testing.T, race bool, mutations ...mutation) *child {
 // overlay writes the changed files to dir, and the list of them that go build -overlay takes.
 func overlay(t *testing.T, dir string, mutations []mutation) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*.[gl][ou]*")) // .go and .lua
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files of the library in %s: %v", root, err)
+	var files []string
+	for _, room := range rooms {
+		found, err := filepath.Glob(filepath.Join(root, room, "*.[gl][ou]*")) // .go and .lua
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no files of the library in %s: %v", filepath.Join(root, room), err)
+		}
+		files = append(files, found...)
 	}
 	replace := make(map[string]string)
 	for _, file := range files {
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = filepath.ToSlash(name)
 		before, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		after := string(before)
 		for _, m := range seeding {
-			if ok, _ := filepath.Match(m.file, filepath.Base(file)); !ok {
+			if m.file != name && m.file != "*.go" {
 				continue
 			}
-			if m.file == filepath.Base(file) && !strings.Contains(after, m.old) {
+			if m.file == name && !strings.Contains(after, m.old) {
 				t.Fatalf("%s has not got %q any more; adapt seeding to the library", m.file, m.old)
 			}
 			after = strings.ReplaceAll(after, m.old, m.new)
 		}
 		for _, m := range mutations {
-			if m.file == filepath.Base(file) {
+			if m.file == name {
 				after = m.apply(t, after)
 			}
 		}
@@ -91,7 +103,7 @@ func overlay(t *testing.T, dir string, mutations []mutation) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		replace[path] = filepath.Join(dir, filepath.Base(file))
+		replace[path] = filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
 		write(t, replace[path], []byte(after))
 	}
 	list, err := json.Marshal(map[string]any{"Replace": replace})

@@ -18,8 +18,8 @@ type control struct {
 var controls = []control{
 	{name: "drift 0", rule: OneHolder, mutations: []mutation{{
 		"drift.go",
-		"return start.add(ttl - d.allowance(ttl))",
-		"return start.add(ttl)",
+		"return start.Add(ttl - d.allowance(ttl))",
+		"return start.Add(ttl)",
 	}}},
 	{name: "quorum N/2", rule: OneHolder, mutations: []mutation{{
 		"quorum.go",
@@ -37,18 +37,18 @@ var controls = []control{
 		"	return nothing\n	r := k.prepare(&round{op: releaseOp",
 	}}},
 	{name: "debts not paid", rule: KeysEnd, mutations: []mutation{{
-		"node.go",
+		"internal/node/ledger.go",
 		"n.ledger.owe(",
-		"func(debt) {}(",
+		"func(Debt) {}(",
 	}}},
 	{name: "renewals count healed nodes", rule: RenewalHolds, mutations: []mutation{{
-		"wire.go",
-		"return answer{vote: refused, place: present, err: errHealed}, true",
-		"return answer{vote: granted, place: present}, true",
+		"internal/wire/results.go",
+		"return Result{Outcome: Healed}",
+		"return Result{Outcome: Done}",
 	}}},
 	{name: "loss not signalled", rule: LossIsTold, mutations: []mutation{{
 		"lock.go",
-		"return max(0, next.left(now))",
+		"return max(0, next.Left(now))",
 		"return time.Minute",
 	}}},
 	{name: "release waits for all it asked", rule: CallsReturn, mutations: []mutation{{
@@ -147,9 +147,9 @@ var controls = []control{
 		"",
 	}}},
 	{name: "resumption where the token is missing", rule: RenewalHolds, mutations: []mutation{{
-		"wire.go",
-		"return answer{vote: refused, place: absent, err: errMissing}, true",
-		"return answer{vote: granted, place: present}, true",
+		"internal/wire/results.go",
+		"	case numbers[0] == 3:\n		return Result{Outcome: Missing}",
+		"	case numbers[0] == 3:\n		return Result{Outcome: Done}",
 	}}},
 	{name: "amnesia without a guard", rule: OneHolder, environment: []string{envAmnesia + "=1", envGuard + "=0"}},
 }

@@ -67,6 +67,9 @@ func Advised(err error, text string) error {
 		}
 	}
 	for _, a := range advice {
+		if strings.HasPrefix(text, a.prefix) && strings.HasSuffix(err.Error(), "("+a.text+")") {
+			return err // it has been said
+		}
 		if strings.HasPrefix(text, a.prefix) {
 			return fmt.Errorf("%w (%s)", err, a.text)
 		}
