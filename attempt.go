@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // request is one acquire, checked.
@@ -93,10 +94,10 @@ func (k *Lock) newAttempt(q request, now clock.Instant, by way) *round {
 	if len(k.keys) == 1 && proposal == "" {
 		r.args = acquireArgs(k.keys[0], k.token, q.ttl)
 	} else {
-		r.op, r.args = acquireAllOp, acquireAllArgs(k.keys, k.token, q.ttl, proposal, k.locker.cfg.fenceLife, listing{})
+		r.op, r.args = acquireAllOp, acquireAllArgs(k.keys, k.token, q.ttl, proposal, k.locker.cfg.fenceLife, wire.Listing{})
 	}
 	if by.gate != noGate {
-		at := listing{name: listName(by.list.key), channel: k.locker.lines.channel, since: by.list.enter(by.gate)}
+		at := wire.Listing{Name: listName(by.list.key), Channel: k.locker.lines.channel, Since: by.list.enter(by.gate)}
 		r.entry = &entry{list: by.list, args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, k.locker.cfg.fenceLife, at)}
 	}
 	k.mu.Lock()

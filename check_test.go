@@ -229,7 +229,7 @@ func TestCheckWritesOneKeyWithAnExpiryAndTakesItAway(t *testing.T) {
 			require.Equal(t, []string{"CONFIG", "DEL", "EVALSHA", "GET", "INFO", "MGET", "PEXPIRE", "PTTL", "PUBLISH", "SCRIPT", "SET", "TIME"}, slices.Compact(names))
 			require.Equal(t, 5, len(f.commands("TIME")))
 			require.Len(t, f.commands("SET "), 1)
-			require.Equal(t, []string{"SCRIPT load " + inspectScript.body}, f.commands("SCRIPT "), "which the node has anyway")
+			require.Equal(t, []string{"SCRIPT load " + inspectScript.Body}, f.commands("SCRIPT "), "which the node has anyway")
 			require.Equal(t, []string{"CONFIG get max*", "CONFIG get append*"}, f.commands("CONFIG "))
 			require.Regexp(t, `^SET app:redlock-check:[\w-]{22} me/[\w-]{22} nx px 4567$`, f.commands("SET ")[0])
 			require.Regexp(t, `^PUBLISH redlock/[\w-]{22} $`, f.commands("PUBLISH ")[0])
@@ -312,7 +312,9 @@ func TestAProbeKeyThatArrivesLateIsTakenAwayAgain(t *testing.T) {
 				time.Sleep(c.hang)
 				w.nodes[0].resume()
 				time.Sleep(2500 * time.Millisecond)
-				require.NotEmpty(t, w.nodes[0].commands("SET redlock-check:x"))
+				if !c.queue { // what waits in the queue of a node that is down is never sent
+					require.NotEmpty(t, w.nodes[0].commands("SET redlock-check:x"))
+				}
 				w.probeless()
 			})
 		})

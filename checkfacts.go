@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 const unknown = "unknown"
@@ -177,16 +179,14 @@ func setOutcome(t told) error {
 	if t.err != nil {
 		return t.err
 	}
-	a, ok := acquireOp.read(t.reply, 1)
-	return outcome(a, ok, acquireOp, t.reply)
+	return outcome(acquireOp, t.reply)
 }
 
 func renewOutcome(t told) error {
 	if t.err != nil {
 		return t.err
 	}
-	a, ok := renewOp.read(t.reply, 1)
-	return outcome(a, ok, renewOp, t.reply)
+	return outcome(renewOp, t.reply)
 }
 
 func releaseOutcome(t told) error {
@@ -195,17 +195,14 @@ func releaseOutcome(t told) error {
 	}
 	results, _ := t.reply.([]any)
 	if len(results) != 1 {
-		return unexpected(releaseOp, t.reply).err
+		return outcome(releaseOp, t.reply)
 	}
-	a, ok := releaseOp.read(results[0], 1)
-	return outcome(a, ok, releaseOp, results[0])
+	return outcome(releaseOp, results[0])
 }
 
-func outcome(a answer, ok bool, op *operation, reply any) error {
-	if !ok {
-		return unexpected(op, reply).err
-	}
-	return a.err
+func outcome(op *operation, reply any) error {
+	v, _ := wire.Of(reply)
+	return op.answered(v, 1).err
 }
 
 // denial is a kind of right that a node's user lacks.

@@ -99,7 +99,7 @@ func TestADenialIsToldFromTheServersWords(t *testing.T) {
 	}
 	require.Equal(t, allowed, denialIn(nil))
 	require.Equal(t, allowed, denialIn(errors.New("timed out")))
-	require.Equal(t, commandDenied, denialIn(unexpected(releaseOp, "NOPERM this user has no permissions to run the 'get' command").err), "the advice names keys")
+	require.Equal(t, commandDenied, denialIn(unexpected(releaseOp, text("NOPERM this user has no permissions to run the 'get' command")).err), "the advice names keys")
 }
 
 func TestTheProbeKeysOutcomesAreReadByTheSameRulesAsALocks(t *testing.T) {

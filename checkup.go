@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	remote "github.com/redlock-go/redlock/internal/node"
 )
 
 const (
@@ -57,13 +58,12 @@ func (n *node) examine(ctx context.Context, prefix, owner string) facts {
 func (c *checkup) put(args ...any) <-chan told {
 	answered := make(chan told, 1)
 	sent := c.node.clock()
-	unsent := false
-	ask := &question{args: args, heed: func(reply any, err error) {
-		answered <- told{reply: reply, err: err, unsent: unsent, sent: sent, heard: c.node.clock()}
-	}}
-	if err := c.node.submit(&call{ask: ask}, sent); err != nil {
-		unsent = true
-		ask.heed(nil, err)
+	if !c.node.ask(args, sent, func(reply any, err error) {
+		answered <- told{reply: reply, err: err, sent: sent, heard: c.node.clock()}
+	}) {
+		t := <-answered
+		t.unsent = true
+		answered <- t
 	}
 	return answered
 }
@@ -100,13 +100,13 @@ func (c *checkup) meet() error {
 	timer := time.NewTimer(2 * c.node.timeout)
 	defer timer.Stop()
 	select {
-	case <-c.node.introduced:
+	case <-c.node.Introduced():
 	case <-timer.C:
 	case <-c.ctx.Done():
 		return errSlow
 	}
 	t := c.ask("time")
-	for tries := 0; t.lost() != nil && (tries > 0 || !t.unsent) && t.took() < c.node.timeout/2 && tries < 10; tries++ {
+	for tries := 0; t.lost() != nil && t.took() < c.node.timeout/2 && tries < 10; tries++ {
 		if !c.sleep(c.node.timeout / 20) {
 			return errSlow
 		}
@@ -134,7 +134,7 @@ func (c *checkup) sleep(d time.Duration) bool {
 func (c *checkup) describe() error {
 	asked := []<-chan told{
 		c.put("info"), c.put("config", "get", "max*"), c.put("config", "get", "append*"),
-		c.put("script", "load", inspectScript.body), c.put("publish", newToken("redlock"), ""),
+		c.put("script", "load", inspectScript.Body), c.put("publish", newToken("redlock"), ""),
 	}
 	answers := make([]told, len(asked))
 	for i, answered := range asked {
@@ -186,7 +186,7 @@ func (c *checkup) tryKey(key, token string) error {
 	gone := false
 	defer func() {
 		if !gone { // a debt is paid twice, so it does not matter if it overtakes the SET
-			c.node.owe(debt{key: key, token: token, expires: c.node.clock().Add(probeTTL), late: true})
+			c.node.Owe(remote.Debt{Key: key, Token: token, Expires: c.node.clock().Add(probeTTL), Late: true})
 		}
 	}()
 	set := c.put(acquireArgs(key, token, probeTTL)...)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	remote "github.com/redlock-go/redlock/internal/node"
 )
 
 // place says whether a node has the token.
@@ -23,12 +24,13 @@ type claim struct {
 	keys  []any // as stored; keys and token are boxed once for all commands
 	token any
 
-	mu    sync.Mutex
-	ended bool          // no command that could set the token may leave a queue any more
-	freed bool          // … and the token is to vanish from the nodes: after an undo or a release, not after a loss
-	ttl   time.Duration // the longest that this claim has asked for
-	past  time.Duration // the longest that others may have given the token before: by Resume alone
-	spots []spot        // by node
+	mu     sync.Mutex
+	newest *round        // of those that may set the token
+	ended  bool          // no command that could set the token may leave a queue any more
+	freed  bool          // … and the token is to vanish from the nodes: after an undo or a release, not after a loss
+	ttl    time.Duration // the longest that this claim has asked for
+	past   time.Duration // the longest that others may have given the token before: by Resume alone
+	spots  []spot        // by node
 }
 
 // spot is what is known of a token on one node.
@@ -74,10 +76,16 @@ func (c *claim) outlived(now clock.Instant) clock.Instant {
 }
 
 // owe books the release of all keys of the claim at a node.
-func (c *claim) owe(i int, d debt) {
-	d.token = c.token
+func (c *claim) owe(i int, d remote.Debt) {
+	d.Token = c.token
 	for _, key := range c.keys {
-		d.key = key
-		c.nodes[i].owe(d)
+		d.Key = key
+		c.nodes[i].Owe(d)
 	}
+}
+
+// isFirst reports whether a renewal that was sent twice found a life that its first copy cannot have given: then
+// that has not run, and the token was there all the time. If it has run, the key may have been missing before.
+func (c *claim) isFirst(r *round, a answer) bool {
+	return a.timed && a.left < r.ttl-c.clock().Since(r.start)-c.drift.allowance(r.ttl)
 }

@@ -3,6 +3,8 @@ package redlock
 import (
 	"strconv"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // defaultFenceLife is how long the number of a key lives after a grant, beyond its lead on the node's clock: a
@@ -10,7 +12,7 @@ import (
 const defaultFenceLife = 7 * 24 * time.Hour
 
 // maxFence is the largest number: Lua counts exactly below 2^53 alone. As a time of day it lies in the year 2255.
-const maxFence = 1<<53 - 1
+const maxFence = wire.MaxFence
 
 // Fence returns the number of this grant: larger than that of every grant of the key, or of one of the keys,
 // that was given before this acquire began. It is 0 without WithFencing. Give it to the guarded resource with every

@@ -50,7 +50,7 @@ func TestAFenceCostsOneRoundTripWhereTheNodesAgree(t *testing.T) {
 			require.NoError(t, k.Release(t.Context()))
 			time.Sleep(time.Millisecond)
 		}
-		require.Empty(t, w.nodes[0].commands(renewScript.sha))
+		require.Empty(t, w.nodes[0].commands(renewScript.SHA))
 	})
 }
 
@@ -94,7 +94,7 @@ func TestAFenceThatCannotBeRaisedIsNoLock(t *testing.T) {
 		for i, f := range w.nodes {
 			f.setNumber(t, "orders", ahead(time.Duration(i+1)*time.Hour))
 			f.vetoing(func(command string) string {
-				if len(command) > 50 && command[:7] == "EVALSHA" && command[8:48] == renewScript.sha {
+				if len(command) > 50 && command[:7] == "EVALSHA" && command[8:48] == renewScript.SHA {
 					return "ERR no"
 				}
 				return ""
@@ -218,7 +218,7 @@ func TestLocksThatWereWaitedForHaveFencesToo(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			for _, f := range w.nodes {
 				require.Equal(t, last, f.number("orders"), "the gate has it too")
-				require.Empty(t, f.commands(renewScript.sha), "without another round")
+				require.Empty(t, f.commands(renewScript.SHA), "without another round")
 			}
 		}
 	})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // soundSurvey is of n nodes that nothing can be said against.
@@ -38,6 +40,8 @@ type findingCase struct {
 }
 
 // replied is an error as a node's answer.
+func text(s string) wire.Value { return wire.Value{Kind: wire.Text, Text: s} }
+
 func replied(text string) error { return explain(replyError(text)) }
 
 type replyError string
@@ -170,7 +174,7 @@ var findingCases = map[string][]findingCase{
 		{name: "SCRIPT LOAD", spoil: onNode(0, func(f *facts) { f.scriptLoad = replied(noRun) }), want: []string{"critical no-script-permission 0"}},
 		{name: "EVALSHA", spoil: onNode(0, func(f *facts) { f.renewal = replied(noRun) }), want: []string{"critical no-script-permission 0"}},
 		{name: "a command within renew", spoil: onNode(0, func(f *facts) { f.renewal = replied(inRun) }), want: []string{"critical no-script-permission 0"}},
-		{name: "a command within release", spoil: onNode(0, func(f *facts) { f.release = unexpected(releaseOp, inRun).err }), want: []string{"critical no-script-permission 0"}},
+		{name: "a command within release", spoil: onNode(0, func(f *facts) { f.release = unexpected(releaseOp, text(inRun)).err }), want: []string{"critical no-script-permission 0"}},
 		{name: "never loaded", spoil: onNode(0, func(f *facts) { f.renewal = replied("NOSCRIPT No matching script") }), want: []string{"critical no-script-permission 0"}},
 		{name: "EVALSHA, and no right to the key", spoil: onNode(0, func(f *facts) { f.set, f.renewal, f.release = replied(noKey), replied(noRun), replied(noRun) }),
 			want: []string{"critical no-script-permission 0", "warning no-key-permission 0"}},
@@ -187,7 +191,7 @@ var findingCases = map[string][]findingCase{
 			f.set, f.renewal, f.release = replied("OOM command not allowed"), errMissing, errMissing
 		}), want: []string{"critical probe-failed 0"}},
 		{name: "the script fails", spoil: onNode(0, func(f *facts) { f.renewal = replied("ERR Error running script") }), want: []string{"critical probe-failed 0"}},
-		{name: "another answer", spoil: onNode(0, func(f *facts) { f.release = unexpected(releaseOp, "x").err }), want: []string{"critical probe-failed 0"}},
+		{name: "another answer", spoil: onNode(0, func(f *facts) { f.release = unexpected(releaseOp, text("x")).err }), want: []string{"critical probe-failed 0"}},
 		{name: "the key vanished", spoil: onNode(0, func(f *facts) { f.renewal, f.release = errMissing, errMissing }), want: []string{"critical probe-failed 0"}},
 		{name: "the key expired at once", spoil: onNode(0, func(f *facts) { f.expiry.millis, f.renewal, f.release = -2, errMissing, errMissing }), want: []string{"critical no-expiry-precision 0"}},
 		{name: "a replica refuses", spoil: onNode(0, func(f *facts) { f.Role, f.set, f.renewal = "slave", replied("READONLY x"), replied("READONLY x") }), want: []string{"critical replica 0"}},

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redlock-go/redlock/internal/clock"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 func TestThePollBehindAForeignHolderFollowsTheTimeItHasHeld(t *testing.T) {
@@ -88,7 +90,7 @@ func TestALongForeignHoldCostsTheGateSomeTenCommandsASecondAndTheOthersNone(t *t
 		}
 		time.Sleep(10 * time.Second)
 		gate := w.gateOf(l, "orders")
-		before := len(gate.commands("EVALSHA " + acquireScript.sha))
+		before := len(gate.commands("EVALSHA " + acquireScript.SHA))
 		others := func() (n int) {
 			w.all(func(f *fakeNode) {
 				if f != gate {
@@ -99,7 +101,7 @@ func TestALongForeignHoldCostsTheGateSomeTenCommandsASecondAndTheOthersNone(t *t
 		}
 		asked := others()
 		time.Sleep(10 * time.Second)
-		require.InDelta(t, 115, len(gate.commands("EVALSHA "+acquireScript.sha))-before, 25)
+		require.InDelta(t, 115, len(gate.commands("EVALSHA "+acquireScript.SHA))-before, 25)
 		require.Equal(t, asked, others())
 	})
 }
@@ -137,11 +139,12 @@ func lostAttempt(t *rapid.T) *QuorumError {
 	f := &QuorumError{class: rapid.SampledFrom([]error{ErrHeld, ErrNoQuorum}).Draw(t, "class")}
 	f.Elapsed = time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "elapsed"))
 	number := rapid.OneOf(rapid.Int64Min(-2), rapid.SampledFrom([]int64{-2, -1, 0, 1, 5, math.MaxInt64, 9_999_999_999_000}))
-	a, ok := readAcquireAll([]any{
+	reply, _ := wire.Of([]any{
 		int64(0), rapid.Int64Range(1, 3).Draw(t, "index"), number.Draw(t, "pttl"),
 		rapid.SampledFrom([]string{"", "0", "17", "1764440000000000"}).Draw(t, "since"), rapid.StringN(0, 30, -1).Draw(t, "holder"),
-	}, 3)
-	require.True(t, ok)
+	})
+	a := acquireAllOp.answered(reply, 3)
+	require.Equal(t, refused, a.vote)
 	if rapid.Bool().Draw(t, "refused elsewhere") {
 		a = answer{vote: granted}
 	}

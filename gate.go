@@ -18,7 +18,7 @@ func (p *panel) gate(key any, now clock.Instant) int {
 	best, bestScore := noGate, uint64(0)
 	for i, n := range p.nodes {
 		score := mix(h ^ n.hash)
-		if (best == noGate || score > bestScore) && n.answers(now) {
+		if (best == noGate || score > bestScore) && n.Answers(now) {
 			best, bestScore = i, score
 		}
 	}
@@ -39,13 +39,6 @@ func mix(h uint64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
-}
-
-// answers reports whether calls to the node are not rejected at once.
-func (n *node) answers(now clock.Instant) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.fault == nil && !(n.busy && now.Since(n.since) >= n.timeout)
 }
 
 // entry is an attempt's way through the gate: that node is asked first, and the others only if it

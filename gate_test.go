@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -47,25 +46,30 @@ func TestTheGateDependsOnTheAddressAndNotOnTheOrderOfTheNodes(t *testing.T) {
 }
 
 func TestANodeThatIsDownMovesNoGatesButItsOwn(t *testing.T) {
-	p := panelOf("a:1", "b:1", "c:1", "d:1", "e:1")
-	before := make([]int, 1000)
-	for i := range before {
-		before[i] = p.gate(fmt.Sprint("key", i), clock.Now())
-	}
-	p.nodes[1].fault = errors.New("down")
-	p.nodes[3].busy, p.nodes[3].since = true, clock.Now().Add(-time.Minute) // hung
-	for i := range before {
-		now := p.gate(fmt.Sprint("key", i), clock.Now())
-		if before[i] == 1 || before[i] == 3 {
-			require.NotContains(t, []int{1, 3}, now)
-		} else {
-			require.Equal(t, before[i], now)
+	inWorld(t, 5, func(t *testing.T, w *world) {
+		l := w.open()
+		before := make([]int, 1000)
+		for i := range before {
+			before[i] = l.gate(fmt.Sprint("key", i), clock.Now())
 		}
-	}
-	for _, n := range p.nodes {
-		n.fault = errors.New("down")
-	}
-	require.NotPanics(t, func() { p.gate("key", clock.Now()) })
+		w.nodes[1].crash()
+		w.nodes[3].hang()
+		w.hold(l, "orders", 10*time.Second)
+		time.Sleep(time.Second)
+		for i := range before {
+			now := l.gate(fmt.Sprint("key", i), clock.Now())
+			if before[i] == 1 || before[i] == 3 {
+				require.NotContains(t, []int{1, 3}, now)
+			} else {
+				require.Equal(t, before[i], now)
+			}
+		}
+		for _, f := range []int{0, 2, 4} {
+			w.nodes[f].crash()
+		}
+		time.Sleep(time.Second)
+		require.NotPanics(t, func() { l.gate("key", clock.Now()) })
+	})
 }
 
 func TestTheListSharesTheSlotOfItsKey(t *testing.T) {
@@ -101,90 +105,6 @@ func TestTheListOfAnyKeyWithoutBracesInsideSharesItsSlot(t *testing.T) {
 		key := rapid.StringMatching(`[ab:]{1,8}(\{[ab]{1,3}\})?[ab{]{0,3}`).Draw(t, "key")
 		require.Equal(t, slotPart(key), slotPart(listName(key)))
 	})
-}
-
-func TestWhatTheGateSaysIsReadStrictly(t *testing.T) {
-	refusal := answer{vote: refused, err: errOtherToken}
-	timed := func(left time.Duration, blocked int, since int64, holder string) answer {
-		a := refusal
-		a.left, a.timed, a.blocked, a.since, a.holder = max(0, left), left >= 0, blocked, since, holder
-		return a
-	}
-	for _, c := range []struct {
-		reply any
-		want  answer
-		ok    bool
-	}{
-		{[]any{int64(1), int64(0), "17"}, answer{vote: granted, place: present, since: 17}, true},
-		{[]any{int64(1), int64(1764440000000001), ""}, answer{vote: granted, place: present, fence: 1764440000000001}, true},
-		{[]any{int64(0), int64(1), int64(1500), "17"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(1500), "17", int64(5)}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(1500), "17", nil}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(1500), "17", "me/x", "me/y"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(1500), "1764440000000000", "me/x"}, timed(1500*time.Millisecond, 0, 1764440000000000, "me/x"), true},
-		{[]any{int64(0), int64(3), int64(-1), "0", "me/x"}, timed(-time.Millisecond, 2, 0, "me/x"), true},
-		{[]any{int64(0), int64(5), int64(-2), "", "me/x"}, timed(-1, 4, 0, "me/x"), true},
-		{[]any{int64(0), int64(1), int64(math.MaxInt64), "", "me/x"}, timed(millis(math.MaxInt64), 0, 0, "me/x"), true},
-		{[]any{int64(1), int64(1<<53 - 1), ""}, answer{vote: granted, place: present, fence: 1<<53 - 1}, true},
-		{[]any{int64(1), int64(1 << 53), ""}, answer{}, false},
-		{[]any{int64(0), int64(6), int64(5), "17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(math.MaxInt64), int64(5), "17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(math.MinInt64), int64(5), "17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(-3), "17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(0), "nonsense", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(0), "-1", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(0), "+17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(0), "017", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(0), "9223372036854775808", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), int64(0), nil, "me/x"}, answer{}, false},
-		{[]any{int64(1), int64(5), nil}, answer{}, false},
-		{[]any{int64(0), int64(0), int64(5), "17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), "17"}, answer{}, false},
-		{[]any{int64(1), int64(-5), "17"}, answer{}, false},
-		{[]any{int64(1), int64(5), int64(5)}, answer{}, false},
-		{[]any{int64(1), int64(1), int64(5), "17"}, answer{}, false},
-		{[]any{int64(2), int64(5), "17"}, answer{}, false},
-		{[]any{}, answer{}, false},
-		{"OK", answer{}, false},
-		{nil, answer{}, false},
-	} {
-		got, ok := acquireAllOp.read(c.reply, 5)
-		require.Equal(t, c.ok, ok, "%v", c.reply)
-		require.Equal(t, c.want, got, "%v", c.reply)
-	}
-}
-
-func TestAReleaseTellsWhetherItWokeSomebody(t *testing.T) {
-	for code, want := range map[int64]answer{
-		1: {vote: granted}, 2: {vote: refused, err: errMissing}, 0: {vote: refused, err: errOtherToken},
-		5: {vote: granted, woke: true}, 6: {vote: refused, err: errMissing, woke: true},
-	} {
-		got, ok := releaseOp.read(code, 1)
-		require.True(t, ok)
-		require.Equal(t, want, got)
-	}
-	for _, reply := range []any{int64(3), int64(4), int64(7), int64(-1), "1", nil} {
-		_, ok := releaseOp.read(reply, 1)
-		require.False(t, ok, "%v", reply)
-	}
-}
-
-func TestReleasesThatConcernAListComeLastAndNameIt(t *testing.T) {
-	n := newNode("a:1", nil, time.Second, clock.Now)
-	at := func(gate int32, key, token, channel string) *call {
-		return &call{round: &round{op: releaseOp, gate: gate, parting: &parting{channel: channel}, claim: &claim{keys: []any{key}, token: token}}}
-	}
-	n.batch = []*call{
-		at(0, "a", "me/1", ""), at(noGate, "b", "me/2", ""), {debt: leaving("c", "redlock/me")}, at(0, "{d}", "me/4", "redlock/me"),
-		{debt: &debt{key: "e", token: "me/5"}}, {debt: &debt{key: "f", token: "me/6", listed: true}},
-	}
-	n.plan()
-	require.Len(t, n.commands, 1)
-	require.Equal(t, []any{
-		"evalsha", releaseScript.sha, 6, "b", "e", "a", "c", "{d}", "f",
-		"me/2", "me/5", "me/1", "redlock/me", "me/4", "me/6",
-		"{a}:redlock-waiters", "{c}:redlock-waiters", "{d}:redlock-waiters", "{f}:redlock-waiters", "", "redlock/me", "redlock/me", "",
-	}, n.commands[0].args)
 }
 
 func TestTheDelayAfterALostAttemptFollowsItsReason(t *testing.T) {
@@ -246,19 +166,19 @@ func TestAnAttemptThroughTheGateAsksTheOthersOnlyIfItIsNotRefusedThere(t *testin
 			r := deafRound(t, acquireOp, 3, nil)
 			r.gate, r.entry = 1, &entry{args: []any{"evalsha"}}
 			r.launch()
-			require.Equal(t, []int{0, 1, 0}, []int{len(r.claim.nodes[0].queue), len(r.claim.nodes[1].queue), len(r.claim.nodes[2].queue)})
-			require.Equal(t, acquireAllOp, r.claim.nodes[1].queue[0].op())
+			require.Equal(t, []int{0, 1, 0}, []int{r.claim.nodes[0].Stats().Queued, r.claim.nodes[1].Stats().Queued, r.claim.nodes[2].Stats().Queued})
+			require.Equal(t, acquireAllOp, r.opOf(1, false))
 			r.answer(1, c.gate)
 			if !c.asked {
 				<-r.decided
 				require.Equal(t, lost, r.verdict)
 				require.ErrorIs(t, r.failure(nil), c.class)
-				require.Equal(t, []int{0, 0}, []int{len(r.claim.nodes[0].queue), len(r.claim.nodes[2].queue)})
+				require.Equal(t, []int{0, 0}, []int{r.claim.nodes[0].Stats().Queued, r.claim.nodes[2].Stats().Queued})
 				return
 			}
 			require.Equal(t, pending, r.verdict)
-			require.Equal(t, []int{1, 1, 1}, []int{len(r.claim.nodes[0].queue), len(r.claim.nodes[1].queue), len(r.claim.nodes[2].queue)})
-			require.Equal(t, acquireOp, r.claim.nodes[0].queue[0].op())
+			require.Equal(t, []int{1, 1, 1}, []int{r.claim.nodes[0].Stats().Queued, r.claim.nodes[1].Stats().Queued, r.claim.nodes[2].Stats().Queued})
+			require.Equal(t, acquireOp, r.opOf(0, false))
 			require.Positive(t, r.entry.extension(time.Second, clock.Now()))
 			r.answer(0, answer{vote: granted, place: present})
 			r.answer(2, answer{vote: granted, place: present})
@@ -277,11 +197,6 @@ func TestAGateThatDoesNotAnswerEndsTheAttemptAtTheTimeout(t *testing.T) {
 	require.ErrorIs(t, e, ErrNoQuorum)
 	require.EqualError(t, e, `redlock: acquire "orders": no quorum: 0 of 2 needed (failed: n1:1: no answer within 1s)`)
 	r.answer(1, answer{vote: granted, place: present}) // too late
-	require.Empty(t, r.claim.nodes[0].queue)
+	require.Zero(t, r.claim.nodes[0].Stats().Queued)
 	require.Equal(t, lost, r.verdict)
-}
-
-func TestALostReplyOfTheGateIsReadAsNoVote(t *testing.T) {
-	c := answeredCall(acquireAllOp, nil, redis.Nil)
-	require.Equal(t, failed, c.outcome(0, nil).vote, "the script never answers nil")
 }

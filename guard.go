@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -260,85 +259,28 @@ func (g *guard) mute() bool {
 }
 
 // vouch answers an acquire call once it is clear whether its grant may count.
-func (n *node) vouch(c *call, a answer) {
+func (n *node) vouch(r *round, a answer) {
 	if a.vote == granted {
-		switch doubt := n.guard.withheld(n.guard.identity(n.index), c.round.ttl, n.clock()); {
+		switch doubt := n.guard.withheld(n.guard.identity(n.index), r.ttl, n.clock()); {
 		case doubt == nil:
-		case doubt == errStrangers && n.postpone(c, a):
+		case doubt == errStrangers && n.postpone(r, a):
 			return
 		case doubt == errStrangers: // met in this very moment
-			n.vouch(c, a)
+			n.vouch(r, a)
 			return
 		default:
 			a.vote, a.err = failed, doubt
 			if n.observer.trace.VoteWithheld != nil {
-				n.observer.trace.VoteWithheld(n.name, c.round.claim.keys[0].(string), doubt)
+				n.observer.trace.VoteWithheld(n.name, r.claim.keys[0].(string), doubt)
 			}
 		}
 	}
-	c.round.answer(c.index, a)
+	r.answer(n.index, a)
 }
 
 // postpone is apart from vouch so that only a vote that is postponed is kept on the heap.
-func (n *node) postpone(c *call, a answer) bool {
-	return n.guard.postpone(func() { n.vouch(c, a) })
-}
-
-// identify sees to it that the identity of the node is known, for a batch that has been executed. A
-// pool replaces connections without a word, so this comes after the batch and before its grants
-// count: the server that executed it is the one that answers, or one started later still. The
-// node is asked if a connection was made since it last told; and each time that there are grants
-// where connections cannot be counted. The error is that of a node which cannot be reached.
-func (n *node) identify(grants bool) error {
-	n.identified = false
-	for range 3 {
-		dials := n.dials.Load()
-		if dials == n.met && (dials > 0 || !grants) {
-			n.identified = true
-			return nil
-		}
-		told, err := n.ask(grants)
-		if err != nil {
-			return err
-		}
-		if n.met = dials; !told {
-			n.met = never
-			return nil
-		}
-		if dials == 0 {
-			n.identified = true
-			return nil
-		}
-	}
-	return nil
-}
-
-// never is no number of connections.
-const never = math.MaxUint64
-
-// ask asks the node who it is. told is false if it can tell but does not now, so that its grants do not count.
-func (n *node) ask(grants bool) (told bool, err error) {
-	if grants && n.dials.Load() == 0 && n.guard.mode == GuardOff {
-		return true, nil // nobody wants to know
-	}
-	info := redis.NewCmd(context.Background(), "info", "server")
-	sent := n.clock()
-	execErr := n.exchange(info)
-	text, err := (&command{Cmd: info}).reply(execErr)
-	switch {
-	case err == nil:
-		server, _ := text.(string)
-		if n.guard.met(n.index, parseServerInfo(server), sent, n.clock()) {
-			n.observer.nodeRestarted(n.name)
-		}
-		return true, nil
-	case !isReply(err):
-		return false, explain(err)
-	case n.guard.identity(n.index).known, notNow(err):
-		return false, nil
-	}
-	n.guard.met(n.index, serverInfo{}, sent, n.clock())
-	return true, nil
+func (n *node) postpone(r *round, a answer) bool {
+	return n.guard.postpone(func() { n.vouch(r, a) })
 }
 
 // notNow reports whether an error means that the node may tell later. Other errors come from servers,

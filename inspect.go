@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // State is who holds a key, as the nodes said at about one moment. It is past when it is read:
@@ -87,7 +88,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (*State, error) {
 // inspectArgs names the fence outside KEYS, where rights are checked beforehand: who has none to
 // it can inspect keys all the same.
 func inspectArgs(key string) []any {
-	return []any{"evalsha", inspectScript.sha, 1, key, fenceName(key)}
+	return []any{"evalsha", inspectScript.SHA, 1, key, fenceName(key)}
 }
 
 // inquiry gathers what the nodes answer to one Inspect.
@@ -101,10 +102,7 @@ type inquiry struct {
 
 func (q *inquiry) ask(nodes []*node, args []any, now clock.Instant) {
 	for i, n := range nodes {
-		ask := &question{args: args, heed: func(reply any, err error) { q.hear(i, readingOf(reply, err)) }}
-		if err := n.submit(&call{ask: ask}, now); err != nil {
-			ask.heed(nil, err)
-		}
+		n.ask(args, now, func(reply any, err error) { q.hear(i, readingOf(reply, err)) })
 	}
 }
 
@@ -161,7 +159,8 @@ func readingOf(reply any, err error) reading {
 	if r, ok := readState(reply); ok {
 		return r
 	}
-	return reading{err: unexpected(questionOp, reply).err}
+	v, _ := wire.Of(reply)
+	return reading{err: unexpected(questionOp, v).err}
 }
 
 // readState reads the reply of the inspect script.
@@ -190,14 +189,14 @@ func readState(reply any) (reading, bool) {
 func readLife(reply any, r reading, ok bool) (reading, bool) {
 	left, isInt := reply.(int64)
 	switch {
-	case !ok || !isInt || left < ttlGone:
+	case !ok || !isInt || left < wire.Gone:
 		return reading{}, false
-	case left == ttlGone:
+	case left == wire.Gone:
 		return reading{answered: true}, true
 	case left == -1:
 		r.left = -1
 	default:
-		r.left = millis(left)
+		r.left = wire.Millis(left)
 	}
 	r.answered = true
 	return r, true
@@ -207,7 +206,7 @@ func readFence(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	number, ok := whole(text)
+	number, ok := wire.Whole(text)
 	if !ok {
 		return 0, fmt.Errorf("its fence %.100q is not a number", text)
 	}

@@ -33,8 +33,8 @@ func TestInspectIsBackAtTheNodeTimeoutWhenANodeHangsAndAtOnceWhenThatIsKnown(t *
 		open          func(w *world) *Locker
 		first, second string
 	}{
-		"Open": {func(w *world) *Locker { return w.open() }, "no answer within 200ms|timeout", "timeout"},
-		"New":  {func(w *world) *Locker { return w.openDefault() }, "^no answer within 200ms$", `^no answer for 200ms$`},
+		"Open": {func(w *world) *Locker { return w.open() }, "^no answer within 200ms$", "^no answer within 200ms$"},
+		"New":  {func(w *world) *Locker { return w.openDefault() }, "^no answer within 200ms$", `^no answer within 200ms$`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // refuses checks that every call that takes a key refuses this one by name and sends nothing.
@@ -47,7 +49,7 @@ func TestNoLockHasTheNameOfAKeyBesideALock(t *testing.T) {
 	refuses(t, prefixed, "fence", `"fence"`, `":redlock-fence"`)
 	refuses(t, prefixed, "waiters", `"waiters"`, `":redlock-waiters"`)
 	for _, n := range l.nodes {
-		require.Empty(t, n.queue, "nothing is sent")
+		require.Zero(t, n.Stats().Queued, "nothing is sent")
 	}
 	for _, key := range []string{"{k}:fence", "{k}:waiters", "redlock-fence", "{k}:redlock-fences", ":redlock-fence ", "k:Redlock-fence"} {
 		require.NoError(t, l.cfg.checkNames([]string{key}), key)
@@ -142,18 +144,16 @@ func TestErrorsShortenLongKeysAndLongLists(t *testing.T) {
 	}
 }
 
-// The node tells of a fifth key where the lock has two.
+// The node tells of a third key where the lock has two.
 func TestAReplyWithAnIndexThatNoKeyHasIsAFailure(t *testing.T) {
-	for index, class := range map[int64]error{1: ErrHeld, 2: ErrHeld, 0: ErrNoQuorum, 3: ErrNoQuorum, 99: ErrNoQuorum, -1: ErrNoQuorum, 1 << 40: ErrNoQuorum} {
-		c := answeredCall(acquireAllOp, []any{int64(0), index, int64(5), "", "me/x"}, nil)
-		c.calls[0].round.claim.keys = []any{"a", "b"}
-		got := c.outcome(0, nil)
-		if class == ErrHeld {
-			require.Equal(t, refused, got.vote)
+	for index, vote := range map[int64]vote{1: refused, 2: refused, 0: failed, 3: failed, 99: failed, -1: failed, 1 << 40: failed} {
+		reply, _ := wire.Of([]any{int64(0), index, int64(5), "", "me/x"})
+		got := acquireAllOp.answered(reply, 2)
+		require.Equal(t, vote, got.vote)
+		if vote == refused {
 			require.EqualValues(t, index-1, got.blocked)
-			continue
+		} else {
+			require.ErrorContains(t, got.err, "unexpected reply")
 		}
-		require.Equal(t, failed, got.vote)
-		require.ErrorContains(t, got.err, "unexpected reply")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // The bounds of one lock. While a node executes a command with so many keys, all its other callers wait.
@@ -26,7 +28,7 @@ func (c *config) checkNames(keys []string) error {
 			return fmt.Errorf("redlock: %s %s: %s bytes long; a key has at most %s",
 				argument(keys, i), quotedKey(key), grouped(len(stored)), grouped(maxKeyBytes))
 		}
-		for _, suffix := range []string{listSuffix, fenceSuffix} {
+		for _, suffix := range []string{wire.ListSuffix, wire.FenceSuffix} {
 			if strings.HasSuffix(stored, suffix) {
 				return fmt.Errorf("redlock: %s %s: redlock keeps names that end in %q for itself", argument(keys, i), quotedKey(key), suffix)
 			}

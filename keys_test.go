@@ -112,7 +112,7 @@ func TestDebtsOfSeveralKeysArePaid(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		k := w.holdAll(w.open(), []string{"a", "b"}, time.Minute)
 		time.Sleep(time.Millisecond)
-		w.nodes[2].vetoing(forbidding("EVALSHA " + releaseScript.sha))
+		w.nodes[2].vetoing(forbidding("EVALSHA " + releaseScript.SHA))
 		require.NoError(t, k.Release(t.Context()))
 		time.Sleep(time.Millisecond)
 		require.Equal(t, k.Token(), w.nodes[2].value("b"))

@@ -126,8 +126,7 @@ func (ln *line) release(gate int) (channel string) {
 // withdraw leaves the list of a key at a node. Nobody waits for it, and what does not get there ends with
 // the list.
 func (s *lines) withdraw(key string, gate int) {
-	n := s.locker.nodes[gate]
-	_ = n.submit(&call{debt: leaving(key, s.channel)}, s.locker.clock())
+	s.locker.nodes[gate].Withdraw(key, s.channel)
 }
 
 // wakeNext leaves the lists of keys that have just been freed together, and wakes the next in each.

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -76,7 +75,7 @@ func (s *listener) run(exited chan struct{}) {
 		if s.listen() {
 			failures = 0
 		}
-		delay := time.NewTimer(probeDelay(failures+1, rand.Float64()))
+		delay := time.NewTimer(backoff(50*time.Millisecond, 2*time.Second, failures, (1+rand.Float64())/2))
 		select {
 		case <-delay.C:
 		case <-s.ctx.Done():
@@ -143,29 +142,4 @@ func (s *listener) hearing(now bool) (before bool) {
 	defer s.mu.Unlock()
 	before, s.hears = s.hears, now
 	return before
-}
-
-// subscribing is the key under which the ctx of a subscription has the life of its locker.
-type subscribing struct{}
-
-// dialled counts a new connection of a node's client. That of a subscription does not count, since it
-// carries no votes: the node need not say who it is. But it is closed with the locker, as
-// neither a read nor the client's greeting looks at a ctx.
-func dialled(ctx context.Context, conn net.Conn, dials *atomic.Uint64) net.Conn {
-	life, ok := ctx.Value(subscribing{}).(context.Context)
-	if !ok {
-		dials.Add(1)
-		return conn
-	}
-	return subscription{conn, context.AfterFunc(life, func() { _ = conn.Close() })}
-}
-
-type subscription struct {
-	net.Conn
-	closed func() bool
-}
-
-func (c subscription) Close() error {
-	c.closed()
-	return c.Conn.Close()
 }

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -21,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/redlock-go/redlock/internal/clock"
+	remote "github.com/redlock-go/redlock/internal/node"
 )
 
 // parseURLs returns lock-tuned client options. Its errors show a URL's position, and host and
@@ -93,44 +92,16 @@ func plainHost(u *url.URL) bool {
 func tuned(o *redis.Options, nodeTimeout time.Duration) *redis.Options {
 	o.MaxRetries = -1
 	o.DialerRetries = 1
-	o.DialTimeout = nodeTimeout
-	o.ReadTimeout = nodeTimeout
+	o.DialTimeout = 10 * nodeTimeout // of greetings; calls are bounded otherwise
+	o.ReadTimeout = 10 * nodeTimeout
 	o.WriteTimeout = nodeTimeout
 	o.ContextTimeoutEnabled = true
 	o.Protocol = 2
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.PoolSize = 4          // the worker uses one at a time
+	o.PoolSize = 4          // the worker uses one at a time, and tries another
 	o.PipelinePoolSize = -1 // no second pool, which would be dialled after the first failed
 	return o
-}
-
-// openNode makes a node with a client of its own from tuned options.
-func openNode(o *redis.Options, nodeTimeout time.Duration) (*node, *redis.Client) {
-	n := newNode(o.Addr, nil, nodeTimeout, clock.Now)
-	if o.Dialer == nil {
-		o.Dialer = o.NewDialer()
-	}
-	o.Dialer = quietDialer(o.Dialer, n.dials)
-	client := redis.NewClient(o)
-	n.client, n.own = client, true
-	return n, client
-}
-
-type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// quietDialer counts new connections, and hides failed dials from the client's pool: the first
-// command on the connection fails instead. The pool would print every failed dial to the
-// process's standard error, and after a few of them go on dialling from a goroutine that
-// outlives Close; the worker's probes are all the dialling there should be.
-func quietDialer(dial dialFunc, dials *atomic.Uint64) dialFunc {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return failedConn{err: err}, nil
-		}
-		return dialled(ctx, conn, dials), nil
-	}
 }
 
 // counters has the count of connections of each client that was given to New. A client keeps its
@@ -144,45 +115,11 @@ func dialsOf(client *redis.Client) *atomic.Uint64 {
 	dials, known := counters.LoadOrStore(id, new(atomic.Uint64))
 	count := dials.(*atomic.Uint64)
 	if !known {
-		client.AddHook(dialCounter{count})
+		client.AddHook(remote.CountDials(count))
 		runtime.AddCleanup(client, func(id weak.Pointer[redis.Client]) { counters.Delete(id) }, id)
 	}
 	return count
 }
-
-// dialCounter counts the new connections of a client that is not ours.
-type dialCounter struct{ dials *atomic.Uint64 }
-
-func (d dialCounter) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := next(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return dialled(ctx, conn, d.dials), nil
-	}
-}
-
-func (dialCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// failedConn is a connection that never came about.
-type failedConn struct {
-	net.Conn // nil: nothing but the methods below is called
-	err      error
-}
-
-func (c failedConn) Read([]byte) (int, error)         { return 0, fmt.Errorf("not connected: %w", c.err) }
-func (c failedConn) Write([]byte) (int, error)        { return 0, fmt.Errorf("not connected: %w", c.err) }
-func (c failedConn) Close() error                     { return nil }
-func (c failedConn) SetDeadline(time.Time) error      { return nil }
-func (c failedConn) SetReadDeadline(time.Time) error  { return nil }
-func (c failedConn) SetWriteDeadline(time.Time) error { return nil }
-func (c failedConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c failedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
 // nameClients names the nodes behind given clients by address, or by position where a client
 // has no single address.

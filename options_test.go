@@ -144,7 +144,7 @@ func deafLocker(t *testing.T, opts ...Option) *Locker {
 	require.NoError(t, err)
 	l := &Locker{cfg: cfg, panel: panel{clock: clock.Now, quorum: 1, observer: &observer{}}, held: make(map[*Lock]struct{})}
 	l.nodes = []*node{newNode("a:1", nil, cfg.nodeTimeout, clock.Now)}
-	t.Cleanup(func() { require.Empty(t, l.nodes[0].queue, "something was sent") })
+	t.Cleanup(func() { require.Zero(t, l.nodes[0].Stats().Queued, "something was sent") })
 	return l
 }
 
@@ -454,8 +454,8 @@ func TestClientsOfOpenAreTunedForLocks(t *testing.T) {
 	o := options[0]
 	require.Equal(t, -1, o.MaxRetries)
 	require.Equal(t, 1, o.DialerRetries)
-	require.Equal(t, 123*time.Millisecond, o.DialTimeout)
-	require.Equal(t, 123*time.Millisecond, o.ReadTimeout)
+	require.Equal(t, 1230*time.Millisecond, o.DialTimeout)
+	require.Equal(t, 1230*time.Millisecond, o.ReadTimeout)
 	require.Equal(t, 123*time.Millisecond, o.WriteTimeout)
 	require.True(t, o.ContextTimeoutEnabled)
 	require.Equal(t, 2, o.Protocol)
@@ -470,7 +470,7 @@ func TestClientsOfOpenAreTunedForLocks(t *testing.T) {
 	defer c.Close()
 	require.Equal(t, 1, c.Options().DialerRetries)
 	require.Zero(t, c.Options().MaxRetries)
-	require.Equal(t, 123*time.Millisecond, c.Options().ReadTimeout)
+	require.Equal(t, 1230*time.Millisecond, c.Options().ReadTimeout)
 }
 
 func TestOpenNeedsNoNodeThatIsUp(t *testing.T) {

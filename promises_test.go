@@ -179,7 +179,7 @@ func TestWhatIsQueuedOfAWonFirstRoundIsNotSentAfterTheUndo(t *testing.T) {
 		for i, f := range w.nodes[:2] {
 			f.setNumber(t, "orders", ahead(time.Duration(i+1)*time.Hour))
 			f.vetoing(func(command string) string {
-				if strings.HasPrefix(command, "EVALSHA "+renewScript.sha) {
+				if strings.HasPrefix(command, "EVALSHA "+renewScript.SHA) {
 					return "ERR no"
 				}
 				return ""

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	remote "github.com/redlock-go/redlock/internal/node"
 )
 
 // verdict is what the votes of a round amount to.
@@ -72,6 +73,7 @@ type panel struct {
 	nodes  []*node
 	quorum int
 	clock  func() clock.Instant
+	pulse  *remote.Pulse    // by which nodes are judged; nil in some tests
 	today  func() time.Time // the time of day, for fences alone
 	drift  drift
 	guard  *guard
@@ -96,11 +98,13 @@ type round struct {
 	entry   *entry   // of an attempt that asks the gate first
 	parting *parting // of the release of a lock that keeps a place in a line
 
+	began   time.Duration // by the pulse
 	calls   []call
 	decided chan struct{}
 
 	// Guarded by claim.mu. The tally and the calls' votes are frozen once decided.
 	gate     int32 // the node whose call concerns the waiting list too, or noGate; not changed
+	heard    int   // calls that were answered, or are skipped
 	launched bool
 	verdict  verdict
 	tally    tally
@@ -115,14 +119,24 @@ type round struct {
 // are counted as not holding it.
 func (c *claim) prepare(r *round) *round {
 	r.claim = c
+	if c.pulse != nil {
+		r.began = c.pulse.At(r.start)
+	}
+	if c.newest != nil { // what it has not sent is of no use any more
+		c.newest.drop()
+	}
+	if r.op.sets {
+		c.newest = r
+	}
 	r.calls = make([]call, len(c.nodes))
 	r.decided = make(chan struct{})
 	r.verdict = pending
 	r.tally = tally{nodes: len(c.nodes), quorum: c.quorum}
 	for i := range r.calls {
-		r.calls[i].round, r.calls[i].index = r, i
+		r.calls[i].Owner, r.calls[i].Index, r.calls[i].Class = r, int32(i), r.op.class()
 		if s := c.spots[i]; !r.op.sets && s.place == absent && s.late == 0 && !r.isGate(i) {
 			r.calls[i].skip = true
+			r.heard++
 			r.record(i, answer{vote: refused, err: errMissing})
 		}
 	}
@@ -157,28 +171,9 @@ func (r *round) launchAll() {
 func (r *round) isGate(i int) bool { return i == int(r.gate) }
 
 func (r *round) submit(i int) {
-	if err := r.claim.nodes[i].submit(&r.calls[i], r.start); err != nil {
+	if err := r.claim.nodes[i].Submit(&r.calls[i].Call, r.start); err != nil {
 		r.answer(i, unsent(err))
 	}
-}
-
-// take is asked by a worker that is about to send call i. What could set a token that is no
-// longer wanted is dropped, and so is what is left of a lost renewal: another one will follow,
-// and a process that is behind must not send both.
-func (r *round) take(i int) bool {
-	if !r.op.sets {
-		return true
-	}
-	c := r.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended || r.verdict == lost {
-		return false
-	}
-	if c.spots[i].place == absent {
-		c.spots[i].place = maybe
-	}
-	return true
 }
 
 // answer takes the outcome of call i. After the verdict it only adds to what is known of
@@ -188,11 +183,20 @@ func (r *round) take(i int) bool {
 func (r *round) answer(i int, a answer) {
 	c := r.claim
 	c.mu.Lock()
+	if r.heard++; r.heard == len(r.calls) && c.newest == r {
+		c.newest = nil // so as not to be kept for as long as the lock
+	}
 	s := &c.spots[i]
 	missing := c.missingLife(i, a)
 	if missing > 0 {
 		a.vote = failed
 		a.err = fmt.Errorf("its clock runs ahead: of a %v ttl, %v are missing", s.ttl, round3(missing))
+	}
+	if a.twice {
+		a = c.second(r, i, a)
+	}
+	if a.unsent && r.op == renewOp && s.place == present {
+		s.place = maybe // as if it had not answered
 	}
 	if !a.unsent {
 		s.place = a.place
@@ -204,23 +208,23 @@ func (r *round) answer(i int, a answer) {
 			s.fence = a.fence
 		}
 	}
-	if !r.op.deletes && a.unanswered && (s.late == 0 || r.ttl < s.late) {
+	if cut := a.unanswered || a.twice; !r.op.deletes && cut && (s.late == 0 || r.ttl < s.late) {
 		s.late = r.ttl
 	}
-	if r.op.shortens() && a.unanswered && (s.cut == 0 || r.ttl < s.cut) {
+	if r.op.shortens() && (a.unanswered || a.twice) && (s.cut == 0 || r.ttl < s.cut) {
 		s.cut = r.ttl
 	}
 	switch {
-	case r.op.sets && a.unanswered && c.freed: // its release may have been booked before this was known
-		c.owe(i, debt{late: true})
+	case r.op.sets && (a.unanswered || a.twice) && c.freed: // its release may have been booked before this was known
+		c.owe(i, remote.Debt{Late: true})
 	case !r.op.deletes:
 	case a.vote == failed:
-		c.owe(i, debt{
-			expires: c.outlived(r.start), late: s.late > 0, listed: r.isGate(i), channel: r.parting.leaves(),
+		c.owe(i, remote.Debt{
+			Expires: c.outlived(r.start), Late: s.late > 0, Listed: r.isGate(i), Channel: r.parting.leaves(),
 		})
 	case s.late > 0:
 		for _, key := range c.keys {
-			c.nodes[i].oweAgain(debt{key: key, token: c.token})
+			c.nodes[i].OweAgain(remote.Debt{Key: key, Token: c.token})
 		}
 	}
 	then := nothing
@@ -263,6 +267,9 @@ func (r *round) judge() func() {
 // decide ends the round; the caller holds claim.mu and runs the result after unlocking.
 func (r *round) decide(v verdict, cause error) func() {
 	r.verdict, r.cause, r.ended = v, cause, r.claim.clock()
+	if v == lost {
+		r.drop()
+	}
 	if r.timer != nil {
 		r.timer.Stop()
 	}
@@ -280,7 +287,8 @@ func (r *round) expire(timeout time.Duration) (again time.Duration) {
 	r.claim.mu.Lock()
 	then := nothing
 	if r.verdict == pending {
-		again = r.entry.extension(timeout, r.claim.clock())
+		now := r.claim.clock()
+		again = max(r.entry.extension(timeout, now), r.stalled(timeout, now), r.acquainting(now))
 		if again <= 0 || r.claim.life.Err() != nil { // Close must not wait so long
 			again = 0
 			then = r.fail(fmt.Errorf("no answer within %v", timeout))
@@ -347,9 +355,14 @@ func (r *round) await(ctx context.Context, timeout time.Duration) {
 func (r *round) expireAfter(timeout time.Duration) {
 	r.claim.mu.Lock()
 	defer r.claim.mu.Unlock()
-	if r.verdict == pending {
-		r.timer = time.AfterFunc(timeout, func() { r.expire(timeout) })
+	if r.verdict != pending {
+		return
 	}
+	r.timer = time.AfterFunc(timeout, func() {
+		if again := r.expire(timeout); again > 0 {
+			r.timer.Reset(again)
+		}
+	})
 }
 
 func (r *round) giveUp(cause error) {

@@ -339,10 +339,10 @@ func TestAReleaseGoesOnlyWhereTheTokenMayBe(t *testing.T) {
 	r = c.prepare(&round{op: releaseOp, start: clock.Now(), gate: noGate})
 	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2, refused: 1}, r.tally)
-	require.Equal(t, []int{0, 1, 1}, []int{len(c.nodes[0].queue), len(c.nodes[1].queue), len(c.nodes[2].queue)})
+	require.Equal(t, []int{0, 1, 1}, []int{c.nodes[0].Stats().Queued, c.nodes[1].Stats().Queued, c.nodes[2].Stats().Queued})
 
 	r = c.prepare(&round{op: renewOp, start: clock.Now(), gate: noGate})
 	r.launch()
 	require.Equal(t, tally{nodes: 3, quorum: 2}, r.tally, "a renewal heals")
-	require.Len(t, c.nodes[0].queue, 1)
+	require.Equal(t, 1, c.nodes[0].Stats().Queued)
 }

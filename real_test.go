@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/redistest"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // realNodes are redis-server processes and a plain client to look at each.
@@ -330,10 +331,11 @@ func TestRealServersARefusalNamesTheTokenInTheWay(t *testing.T) {
 		"held": k.Token(), "foreign": "theirs \xff", "long": strings.Repeat("x", 1024), "list": "",
 	} {
 		for _, keys := range [][]any{{key}, {"free", key}} {
-			reply, err := c.Do(t.Context(), acquireAllArgs(keys, "me/x", time.Second, "", 0, listing{})...).Result()
+			reply, err := c.Do(t.Context(), acquireAllArgs(keys, "me/x", time.Second, "", 0, wire.Listing{})...).Result()
 			require.NoError(t, err)
-			a, ok := readAcquireAll(reply, len(keys))
+			v, ok := wire.Of(reply)
 			require.True(t, ok, "%v", reply)
+			a := acquireAllOp.answered(v, len(keys))
 			require.Equal(t, []any{refused, want, len(keys) - 1}, []any{a.vote, a.holder, a.blocked})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	remote "github.com/redlock-go/redlock/internal/node"
 )
 
 // Locker acquires locks on a quorum of the nodes it was made for. It is safe for concurrent
@@ -82,10 +83,7 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	}
 	nodes := make([]*node, len(clients))
 	for i, c := range clients {
-		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, clock.Now)
-		if single, ok := c.(*redis.Client); ok {
-			nodes[i].dials = dialsOf(single)
-		}
+		nodes[i] = lendNode(names[i], c, cfg.nodeTimeout, clock.Now)
 	}
 	return start(cfg, nodes, nil), nil
 }
@@ -94,7 +92,7 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	l := &Locker{
 		panel: panel{
 			nodes: nodes, quorum: majority(len(nodes)), clock: clock.Now, today: time.Now,
-			drift: cfg.drift, guard: newGuard(&cfg, len(nodes), clock.Now()),
+			pulse: remote.NewPulse(clock.Now, cfg.nodeTimeout), drift: cfg.drift, guard: newGuard(&cfg, len(nodes), clock.Now()),
 			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},
 		cfg: cfg, own: own, held: make(map[*Lock]struct{}), quiet: make(chan struct{}),
@@ -105,11 +103,12 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	for i, n := range nodes {
 		missed := func() { l.lines.wakeAll(i) }
 		n.guard, n.observer, n.index, n.left = l.guard, l.observer, i, missed
+		n.attach(l.pulse)
 		l.listeners = append(l.listeners, &listener{
 			node: n, channel: l.lines.channel, wake: l.lines.wake, missed: missed,
-			ctx: context.WithValue(l.life, subscribing{}, l.life),
+			ctx: remote.Subscribing(l.life),
 		})
-		l.workers.Go(n.run)
+		l.workers.Go(n.Run)
 	}
 	return l
 }
@@ -154,7 +153,7 @@ func (l *Locker) Close() error {
 	}
 	l.awaitAttempts(l.cfg.nodeTimeout)
 	for _, n := range l.nodes {
-		n.stop()
+		n.Stop()
 	}
 	exited, stuck := l.awaitWorkers(3 * l.cfg.nodeTimeout)
 	var errs []error
@@ -185,9 +184,9 @@ func (l *Locker) awaitWorkers(limit time.Duration) (exited bool, stuck []string)
 	defer cancel()
 	exited = true
 	for i, n := range l.nodes {
-		works, listens := !closedIn(ctx, n.exited), !closedIn(ctx, l.listeners[i].running())
+		works, listens := !closedIn(ctx, n.Exited()), !closedIn(ctx, l.listeners[i].running())
 		exited = exited && !works && !listens
-		if listens || works && n.inClient() {
+		if listens || works && n.InClient() {
 			stuck = append(stuck, n.name)
 		}
 	}

@@ -89,7 +89,7 @@ func TestLateGrantOnALostAttemptIsUndone(t *testing.T) {
 		require.ErrorIs(t, err, ErrHeld)
 		require.Less(t, time.Since(begin), time.Millisecond)
 		time.Sleep(60 * time.Millisecond)
-		require.NotEmpty(t, w.nodes[2].value("orders"), "the late SET should have arrived")
+		require.NotEmpty(t, w.nodes[2].commands("SET orders"), "the late SET should have arrived")
 		time.Sleep(300 * time.Millisecond)
 		require.Empty(t, w.nodes[2].value("orders"))
 	})

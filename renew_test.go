@@ -358,17 +358,11 @@ func TestALostShorterRenewalByHandDoesNotEndTheAutomaticOnes(t *testing.T) {
 }
 
 func TestWhatIsLeftOfALostRenewalIsNotSent(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		l := w.openDefault() // whose clients sit out a hang for 5 s
-		k := w.hold(l, "orders", 60*time.Second)
-		w.nodes[0].slow(190 * time.Millisecond)
-		go w.hold(l, "busy", 60*time.Second) // keeps the worker from the renewal
-		time.Sleep(time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		require.ErrorIs(t, k.Renew(ctx, 60*time.Second), context.DeadlineExceeded)
-		time.Sleep(time.Second)
-		require.Empty(t, w.nodes[0].commands("EVALSHA"))
-		require.NoError(t, k.Renew(t.Context(), 60*time.Second))
-	})
+	r := deafRound(t, renewOp, 3, nil) // over nodes that send nothing
+	r.launch()
+	r.giveUp(context.Canceled)
+	for i := range r.calls {
+		_, wanted := r.Take(&r.calls[i].Call, false)
+		require.False(t, wanted)
+	}
 }

@@ -1,10 +1,10 @@
 package redlock
 
 import (
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"strings"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 //go:embed scripts.lua
@@ -16,18 +16,12 @@ var (
 	acquireScript = script("acquire")
 	inspectScript = script("inspect")
 
-	allScripts = []luaScript{renewScript, releaseScript, acquireScript, inspectScript}
+	allScripts = []wire.Script{renewScript, releaseScript, acquireScript, inspectScript}
 )
-
-// luaScript is one section of scripts.lua and the name under which a node caches it.
-type luaScript struct {
-	body string
-	sha  string // SHA-1 in hex: what EVALSHA wants, not a matter of security
-}
 
 // script cuts the named section out of scripts.lua, without the comment lines, which
 // would only travel.
-func script(name string) luaScript {
+func script(name string) wire.Script {
 	_, section, found := strings.Cut(scriptsLua, "-- script: "+name+"\n")
 	if !found {
 		panic("redlock: scripts.lua has no section " + name)
@@ -39,6 +33,5 @@ func script(name string) luaScript {
 			body.WriteString(line)
 		}
 	}
-	sum := sha1.Sum([]byte(body.String()))
-	return luaScript{body: body.String(), sha: hex.EncodeToString(sum[:])}
+	return wire.ScriptOf(body.String())
 }

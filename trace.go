@@ -21,6 +21,7 @@ type Trace struct {
 	NodeDone     func(NodeInfo) // one round trip to a node
 	NodeDown     func(node string, err error)
 	NodeUp       func(node string, down time.Duration)
+	NodeRefusing func(node string, err error)      // it answers every command with err, and is still asked; nil: no more
 	VoteWithheld func(node, key string, err error) // see WithRestartGuard
 	DebtPaid     func(node, key string)            // a release that had missed its node was delivered
 }
@@ -91,6 +92,7 @@ type NodeStats struct {
 	Node      string
 	Up        bool          // its last round trip reached it; a first contact that is under way counts as up
 	Err       error         // why not
+	Refusing  error         // what it answers every command with, if it does; nil if not
 	RoundTrip time.Duration // smoothed over the latest batches; 0 before the first
 	Queued    int           // calls that wait for the worker
 	Debts     int           // releases owed to it
@@ -117,11 +119,10 @@ func (l *Locker) Stats() Stats {
 }
 
 func (n *node) stats() NodeStats {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	s := n.Stats()
 	return NodeStats{
-		Node: n.name, Up: n.fault == nil, Err: n.fault, RoundTrip: n.roundTrip, Queued: len(n.queue),
-		Debts: n.ledger.len(), Restarts: n.guard.identity(n.index).restarts,
+		Node: n.name, Up: s.Fault == nil, Err: s.Fault, Refusing: s.Refusing, RoundTrip: s.RoundTrip,
+		Queued: s.Queued, Debts: s.Debts, Restarts: n.guard.identity(n.index).restarts,
 	}
 }
 
@@ -226,6 +227,17 @@ func (o *observer) nodeUp(node string, down time.Duration) {
 	}
 	if o.trace.NodeUp != nil {
 		o.trace.NodeUp(node, down)
+	}
+}
+
+func (o *observer) nodeRefusing(node string, err error) {
+	if o.log != nil && err != nil {
+		o.log.Warn("redlock: node answers every command with an error", "node", node, "error", err)
+	} else if o.log != nil {
+		o.log.Info("redlock: node answers commands again", "node", node)
+	}
+	if o.trace.NodeRefusing != nil {
+		o.trace.NodeRefusing(node, err)
 	}
 }
 

@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/wire"
+)
 
 // The rules on what a lock may do on a node, and on whether the node keeps time and keys.
 
@@ -57,7 +61,7 @@ func (s *survey) probeFailed(f *facts) remark {
 
 // isBroken reports whether a node did not keep the probe key for its ttl, or would keep it longer.
 func (e expiry) isBroken(d drift) bool {
-	left := millis(e.millis)
+	left := wire.Millis(e.millis)
 	return e.known && (e.millis == -1 || left > probeTTL || left < probeTTL-e.within-d.allowance(probeTTL))
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // acquiring is a call of Acquire on its way.
@@ -250,7 +252,7 @@ func TestWhoeverGivesUpLeavesTheList(t *testing.T) {
 		second := w.acquires(t.Context(), l, "orders", time.Minute, Wait(time.Second))
 		time.Sleep(10 * time.Millisecond)
 		require.Equal(t, 1, gate.listed("orders"), "one entry for a locker")
-		require.InDelta(t, listLife, gate.ttl(listName("orders")), float64(time.Second))
+		require.InDelta(t, wire.ListLife, gate.ttl(listName("orders")), float64(time.Second))
 		cancel()
 		<-first.done
 		require.ErrorIs(t, first.err, context.Canceled)
@@ -312,7 +314,7 @@ func TestAWaiterThatCrashedIsPassedOverAndForgottenWithinAMinute(t *testing.T) {
 		gate := w.gateOf(l, "orders")
 		_, err := gate.miniredis().ZAdd(listName("orders"), 1, "redlock/crashed") // the first, and deaf
 		require.NoError(t, err)
-		gate.miniredis().SetTTL(listName("orders"), listLife)
+		gate.miniredis().SetTTL(listName("orders"), wire.ListLife)
 		next := w.waits(l, "orders")
 		released := time.Now()
 		require.NoError(t, k.Release(t.Context()))
@@ -321,10 +323,10 @@ func TestAWaiterThatCrashedIsPassedOverAndForgottenWithinAMinute(t *testing.T) {
 
 		_, err = gate.miniredis().ZAdd(listName("orders"), 1, "redlock/crashed")
 		require.NoError(t, err)
-		gate.miniredis().SetTTL(listName("orders"), listLife)
+		gate.miniredis().SetTTL(listName("orders"), wire.ListLife)
 		next = w.waits(w.open(), "orders")
 		require.NoError(t, k.Renew(t.Context(), 10*time.Minute))
-		time.Sleep(listLife * 3 / 2) // others who wait do not keep its entry alive
+		time.Sleep(wire.ListLife * 3 / 2) // others who wait do not keep its entry alive
 		members, err := gate.miniredis().ZMembers(listName("orders"))
 		require.NoError(t, err)
 		require.Len(t, members, 1)

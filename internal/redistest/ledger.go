@@ -1,6 +1,10 @@
 package redistest
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/redlock-go/redlock/internal/wire"
+)
 
 // cut says when a connection is to be cut that is about to pass on a request.
 type cut int
@@ -19,8 +23,8 @@ const (
 // rest was executed; and it lets no further request through, or that wait might never end.
 type ledger struct {
 	mu       sync.Mutex
-	requests scanner
-	replies  scanner
+	requests wire.Scanner
+	replies  wire.Scanner
 	sent     int  // requests passed on
 	answered int  // replies received
 	cutting  bool // to be cut after a request
@@ -35,7 +39,7 @@ func (g *ledger) request(piece []byte, nextCut func() cut) (pass []byte, doomed 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for n := 0; n < len(piece); {
-		if g.requests.idle() && !g.cutting {
+		if g.requests.Idle() && !g.cutting {
 			switch nextCut() {
 			case cutBefore:
 				return piece[:n], true
@@ -44,7 +48,7 @@ func (g *ledger) request(piece []byte, nextCut func() cut) (pass []byte, doomed 
 				g.cutFrom = g.sent
 			}
 		}
-		read, ended := g.requests.next(piece[n:])
+		read, ended := g.requests.Next(piece[n:])
 		n += read
 		if ended {
 			g.sent++
@@ -58,7 +62,7 @@ func (g *ledger) request(piece []byte, nextCut func() cut) (pass []byte, doomed 
 func (g *ledger) seal() (sealed, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sealed = g.cutting && g.requests.idle()
+	g.sealed = g.cutting && g.requests.Idle()
 	return g.sealed, g.due()
 }
 
@@ -70,7 +74,7 @@ func (g *ledger) reply(piece []byte, dropping func() bool) (pass []byte, due boo
 	passing := 0
 	for n := 0; n < len(piece); {
 		g.torn = g.torn || g.cutting && g.answered >= g.cutFrom
-		read, ended := g.replies.next(piece[n:])
+		read, ended := g.replies.Next(piece[n:])
 		n += read
 		if !g.torn {
 			passing = n

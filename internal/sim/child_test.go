@@ -26,8 +26,8 @@ const module = "github.com/redlock-go/redlock"
 var seeding = []mutation{
 	{anyGo, `"math/rand/v2"`, `rand "` + module + `/internal/sim/jitter"`},
 	{"wait.go", "rand.Float64)", "func() float64 { return rand.Float64For(w.owner) })"},
-	{"node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
-	{"node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
+	{"internal/node/node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
+	{"internal/node/node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
 	{"redlock.go", "import (\n", "import (\n	rand \"" + module + "/internal/sim/jitter\"\n"},
 	{"redlock.go", "today: time.Now,", "today: rand.Today(cfg.owner),"},
 	{"redlock.go", "clock.Now", "rand.Clock(cfg.owner)"},

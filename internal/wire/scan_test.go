@@ -1,4 +1,4 @@
-package redistest
+package wire
 
 import (
 	"strings"
@@ -9,17 +9,17 @@ import (
 
 // scan counts the values in the pieces and reports whether the stream then stands between two.
 func scan(pieces ...string) (values int, idle bool) {
-	var s scanner
+	var s Scanner
 	for _, text := range pieces {
 		for piece := []byte(text); len(piece) > 0; {
-			n, ended := s.next(piece)
+			n, ended := s.Next(piece)
 			if ended {
 				values++
 			}
 			piece = piece[n:]
 		}
 	}
-	return values, s.idle()
+	return values, s.Idle()
 }
 
 func TestScannerFindsTheEndsOfValues(t *testing.T) {
@@ -52,11 +52,11 @@ func TestScannerFindsTheEndsOfValues(t *testing.T) {
 }
 
 func TestScannerBoundsWhatItKeeps(t *testing.T) {
-	var s scanner
+	var s Scanner
 	for _, text := range []string{strings.Repeat("*1\r\n", 1000), strings.Repeat("x", 100_000)} {
-		_, _ = s.next([]byte(text))
-		require.LessOrEqual(t, len(s.open), maxDepth)
-		require.LessOrEqual(t, len(s.head), maxHead)
+		_, _ = s.Next([]byte(text))
+		require.LessOrEqual(t, len(s.open), scanDepth)
+		require.LessOrEqual(t, len(s.head), scanHead)
 	}
 }
 
