@@ -167,6 +167,7 @@ func TestExplainSaysWhatToDoAboutRepliesThatALockCannotWorkWith(t *testing.T) {
 		"WRONGPASS invalid username-password pair":              "check user and password",
 		"NOPERM this user has no permissions":                   "EVALSHA",
 		"WRONGTYPE Operation against a key":                     "something else than a lock",
+		"FENCEFULL the next number of key 1 would be 2^53":      "redlock-fence",
 		"OOM command not allowed":                               "out of memory",
 		"LOADING Redis is loading the dataset in memory":        "still loading",
 		"max number of clients reached":                         "maxclients",
@@ -186,7 +187,7 @@ func TestExplainSaysWhatToDoAboutRepliesThatALockCannotWorkWith(t *testing.T) {
 		}
 		require.Equal(t, errors.New(reply), Explain(errors.New(reply)), "not said by a node")
 	}
-	require.Len(t, advice, 12, "the table above has them all")
+	require.Len(t, advice, 13, "the table above has them all")
 }
 
 func TestExplainLeavesOtherErrorsAsTheyAre(t *testing.T) {
