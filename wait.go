@@ -170,12 +170,11 @@ func (w *waiter) rest(failure *QuorumError) bool {
 	moved := w.moveTo(failure)
 	now := w.clock()
 	delay, over := w.pause(failure, moved, w.isHearing(), w.list.strangerFor(failure.entry, now), now, rand.Float64)
-	woken := false
 	if delay > 0 {
 		w.lines.keep(w)
 		w.announce(delay, w.gate)
-		woken = w.sleep(delay)
 	}
+	woken := delay > 0 && w.sleep(delay)
 	return w.ended() == nil && (woken || !over)
 }
 

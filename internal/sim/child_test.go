@@ -21,7 +21,7 @@ const root = "../.." // the library
 // virtual time, and gives lockers wall clocks of their own.
 var seeding = []mutation{
 	{"*.go", `"math/rand/v2"`, `rand "github.com/redlock-go/redlock/internal/sim/jitter"`},
-	{"wait.go", "rand.Float64()", "rand.Float64For(w.owner)"},
+	{"wait.go", "rand.Float64)", "func() float64 { return rand.Float64For(w.owner) })"},
 	{"node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
 	{"node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
 	{"redlock.go", "import (\n", "import (\n	rand \"github.com/redlock-go/redlock/internal/sim/jitter\"\n"},
