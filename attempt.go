@@ -2,10 +2,9 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"encoding/base64"
-	"errors"
-	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -22,7 +21,7 @@ type request struct {
 }
 
 func (l *Locker) newRequest(keys []string, ttl time.Duration, opts []AcquireOption) (request, error) {
-	if err := checkKeys(keys); err != nil {
+	if err := l.cfg.checkNames(keys); err != nil {
 		return request{}, err
 	}
 	ttl, err := l.cfg.checkTTL(ttl)
@@ -31,24 +30,6 @@ func (l *Locker) newRequest(keys []string, ttl time.Duration, opts []AcquireOpti
 	}
 	a, err := l.cfg.forAcquire(ttl, opts)
 	return request{acquireConfig: a, keys: keys, ttl: ttl}, err
-}
-
-func checkKeys(keys []string) error {
-	switch {
-	case len(keys) == 0:
-		return errors.New("redlock: keys: none given")
-	case len(keys) == 1 && keys[0] == "":
-		return errors.New("redlock: key is empty")
-	}
-	for i, key := range keys {
-		if key == "" {
-			return fmt.Errorf("redlock: keys[%d]: is empty", i)
-		}
-		if j := slices.Index(keys[:i], key); j >= 0 {
-			return fmt.Errorf("redlock: keys[%d] and keys[%d]: both are %q", j, i, key)
-		}
-	}
-	return nil
 }
 
 // way is how an attempt goes about it: it asks all nodes at once, or first the gate of one of its
@@ -67,7 +48,7 @@ func (l *Locker) attempt(ctx context.Context, q request, lines []*line, by way) 
 	if !l.enter() {
 		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 
 	now := l.clock() // before the first send: validity counts from here
 	k := l.newLock(q, now)
@@ -112,11 +93,11 @@ func (k *Lock) newAttempt(q request, now clock.Instant, by way) *round {
 	if len(k.keys) == 1 && proposal == "" {
 		r.args = acquireArgs(k.keys[0], k.token, q.ttl)
 	} else {
-		r.op, r.args = acquireAllOp, acquireAllArgs(k.keys, k.token, q.ttl, proposal, listing{})
+		r.op, r.args = acquireAllOp, acquireAllArgs(k.keys, k.token, q.ttl, proposal, k.locker.cfg.fenceLife, listing{})
 	}
 	if by.gate != noGate {
 		at := listing{name: listName(by.list.key), channel: k.locker.lines.channel, since: by.list.enter(by.gate)}
-		r.entry = &entry{list: by.list, args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, at)}
+		r.entry = &entry{list: by.list, args: acquireAllArgs(k.keys, k.token, q.ttl, proposal, k.locker.cfg.fenceLife, at)}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,7 +130,7 @@ const randomLength = 22
 // newToken returns owner/random with 128 random bits.
 func newToken(owner string) string {
 	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails: it ends the process instead
+	_, _ = cryptorand.Read(random[:]) // never fails: it ends the process instead
 	token := append(make([]byte, 0, len(owner)+1+randomLength), owner...)
 	token = append(token, '/')
 	return string(base64.RawURLEncoding.AppendEncode(token, random[:]))
@@ -179,7 +160,7 @@ func (k *Lock) acquired(r *round) func() {
 	if k.maxHold > 0 {
 		k.until = clock.Earlier(k.until, k.holdEnd)
 	}
-	k.auto.next = k.begun.Add(r.ttl / 2)
+	k.auto.next = k.begun.Add(renewalDelay(r.ttl, rand.Float64()))
 	k.start(now)
 	return nothing
 }

@@ -61,7 +61,15 @@ func (c *call) target() (key, token any) {
 }
 
 // isWide reports whether a call concerns several keys: its release travels alone.
-func (c *call) isWide() bool { return c.round != nil && len(c.round.claim.keys) > 1 }
+func (c *call) isWide() bool { return c.width() > 1 }
+
+// width is how many keys a call concerns.
+func (c *call) width() int {
+	if c.round == nil {
+		return 1
+	}
+	return len(c.round.claim.keys)
+}
 
 // atGate reports whether a release also concerns the waiting list of its key.
 func (c *call) atGate() bool {

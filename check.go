@@ -61,7 +61,7 @@ func (l *Locker) Check(ctx context.Context) (*Report, error) {
 	if !l.enter() {
 		return nil, fmt.Errorf("redlock: check: %w", ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 
 	asking, cancel := context.WithTimeout(ctx, checkTimeouts*l.cfg.nodeTimeout)
 	defer cancel()
@@ -75,6 +75,7 @@ func (l *Locker) Check(ctx context.Context) (*Report, error) {
 		group.Go(func() { s.nodes[i] = n.examine(asking, l.cfg.prefix, l.cfg.owner) })
 	}
 	group.Wait()
+	s.together = l.guard.startedTogether()
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("redlock: check: %w", ctx.Err())

@@ -177,7 +177,7 @@ func setOutcome(t told) error {
 	if t.err != nil {
 		return t.err
 	}
-	a, ok := acquireOp.read(t.reply)
+	a, ok := acquireOp.read(t.reply, 1)
 	return outcome(a, ok, acquireOp, t.reply)
 }
 
@@ -185,7 +185,7 @@ func renewOutcome(t told) error {
 	if t.err != nil {
 		return t.err
 	}
-	a, ok := renewOp.read(t.reply)
+	a, ok := renewOp.read(t.reply, 1)
 	return outcome(a, ok, renewOp, t.reply)
 }
 
@@ -197,7 +197,7 @@ func releaseOutcome(t told) error {
 	if len(results) != 1 {
 		return unexpected(releaseOp, t.reply).err
 	}
-	a, ok := releaseOp.read(results[0])
+	a, ok := releaseOp.read(results[0], 1)
 	return outcome(a, ok, releaseOp, results[0])
 }
 

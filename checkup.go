@@ -205,7 +205,7 @@ func (c *checkup) tryKey(key, token string) error {
 	if millis, ok := p.reply.(int64); ok && c.set == nil {
 		c.expiry = expiry{known: true, millis: millis, within: p.heard.Since(s.sent)}
 	}
-	renewal := c.ask(renewArgs([]any{key}, token, probeTTL, false, "")...)
+	renewal := c.ask(renewArgs([]any{key}, token, probeTTL, false, "", defaultFenceLife)...)
 	if renewal.lost() != nil {
 		return renewal.err
 	}

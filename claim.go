@@ -26,7 +26,8 @@ type claim struct {
 	mu    sync.Mutex
 	ended bool          // no command that could set the token may leave a queue any more
 	freed bool          // … and the token is to vanish from the nodes: after an undo or a release, not after a loss
-	ttl   time.Duration // the longest that a node may have been given
+	ttl   time.Duration // the longest that this claim has asked for
+	past  time.Duration // the longest that others may have given the token before: by Resume alone
 	spots []spot        // by node
 }
 
@@ -34,6 +35,7 @@ type claim struct {
 type spot struct {
 	place place
 	late  time.Duration // the shortest ttl of a command that was cut off and may still arrive; 0 for none
+	cut   time.Duration // the same of those that can shorten the key's life: the node promises no more than that
 	set   clock.Instant // when the command was first sent that gave the key its present life …
 	ttl   time.Duration // … of this length; 0 if not known
 	fence int64         // the number of the latest grant
@@ -62,6 +64,13 @@ func (c *claim) missingLife(i int, a answer) time.Duration {
 		ttl = min(ttl, s.late) // what was cut off may have arrived since
 	}
 	return lostTime(c.drift, s.set, c.clock(), ttl, a.left)
+}
+
+// outlived returns when the key has surely expired on every node, even by a slow clock, if nothing
+// is sent from now on. The caller holds c.mu.
+func (c *claim) outlived(now clock.Instant) clock.Instant {
+	ttl := max(c.ttl, c.past)
+	return now.Add(ttl + c.drift.allowance(ttl))
 }
 
 // owe books the release of all keys of the claim at a node.

@@ -39,6 +39,12 @@ func wholeMillis(ttl time.Duration) time.Duration { return ttl.Truncate(time.Mil
 // the validity that the quick ones have granted.
 func nodeTimeoutFor(timeout, ttl time.Duration) time.Duration { return min(timeout, ttl/4) }
 
+// renewalDelay returns how long after the start of its last round a lock renews itself: ttl/2, or up
+// to a fifth of that earlier by random in [0, 1), so that locks do not stay in step.
+func renewalDelay(ttl time.Duration, random float64) time.Duration {
+	return ttl/2 - time.Duration(random*float64(ttl/10))
+}
+
 // backoff returns the delay before retry number n (from 0): full jitter, that is
 // random × min(limit, base × 2ⁿ), with random in [0, 1).
 func backoff(base, limit time.Duration, n int, random float64) time.Duration {

@@ -91,9 +91,9 @@ func TestAFailedRenewalNeverLengthensUntil(t *testing.T) {
 	now = after(5 * time.Second)
 	validity := k.Validity()
 	k.mu.Lock()
-	r := k.newRenewal(now, 10*time.Second)
+	r := k.newRenewal(now, 10*time.Second, k.renewedByHand)
 	r.verdict, r.tally.failed = lost, 3
-	k.renewed(r)()
+	k.renewedByHand(r)()
 	k.mu.Unlock()
 	require.LessOrEqual(t, k.Validity(), validity)
 }
@@ -133,7 +133,7 @@ func TestValidityOfTheDefaultsIsThatOfTheDescription(t *testing.T) {
 	require.Equal(t, clockStep, d.step)
 	d.step = 0
 	start := after(0)
-	now := after(30*time.Millisecond)
+	now := after(30 * time.Millisecond)
 	require.Equal(t, 10*time.Second-30*time.Millisecond-102*time.Millisecond, d.until(start, 10*time.Second).Left(now))
 	require.Equal(t, 102*time.Millisecond, d.allowance(10*time.Second))
 	require.Equal(t, 2100*time.Microsecond, d.allowance(10*time.Millisecond))
@@ -351,7 +351,7 @@ func TestEveryDelayOfAPaceEndsWithinItsBoundWithOneLastAttemptBeforeItIsOver(t *
 }
 
 func TestAPaceWhoseFirstDelayIsTooLongStillTriesOnceMore(t *testing.T) {
-	p := &pace{bounded: true, end: after(100*time.Millisecond)}
+	p := &pace{bounded: true, end: after(100 * time.Millisecond)}
 	delay, over := p.fit(time.Second, after(0), 0.53)
 	require.False(t, over)
 	require.Equal(t, 53*time.Millisecond, delay, "a random moment of the 100 ms that are left")
@@ -363,7 +363,7 @@ func TestAPaceWhoseFirstDelayIsTooLongStillTriesOnceMore(t *testing.T) {
 func TestAPaceIsOverAtOnceWhenNothingIsLeft(t *testing.T) {
 	for _, now := range []clock.Instant{
 		after(time.Second),
-		after(2*time.Second),
+		after(2 * time.Second),
 		afterSleep(time.Millisecond, time.Hour), // suspended meanwhile
 	} {
 		p := &pace{bounded: true, end: after(time.Second), slack: time.Minute}

@@ -3,8 +3,10 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Classes of errors, for errors.Is. What each node answered is in the *QuorumError that
@@ -151,12 +153,42 @@ func (e *QuorumError) Unwrap() []error {
 	return errs
 }
 
+// quoted lists keys for people: ten at most.
 func quoted(keys []string) string {
-	q := make([]string, len(keys))
-	for i, k := range keys {
-		q[i] = fmt.Sprintf("%q", k)
+	const most = 10
+	shown := keys[:min(len(keys), most)]
+	q := make([]string, len(shown))
+	for i, k := range shown {
+		q[i] = quotedKey(k)
 	}
-	return strings.Join(q, ", ")
+	text := strings.Join(q, ", ")
+	if more := len(keys) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %s more", grouped(more))
+	}
+	return text
+}
+
+// quotedKey shows a key for people. It leaves out the middle of a long one.
+func quotedKey(key string) string {
+	const most, side = 100, 45
+	if len(key) <= most {
+		return strconv.Quote(key)
+	}
+	head, tail := side, len(key)-side
+	for ; head > 0 && !utf8.RuneStart(key[head]); head-- {
+	}
+	for ; tail < len(key) && !utf8.RuneStart(key[tail]); tail++ {
+	}
+	return fmt.Sprintf("%q (%s bytes)", key[:head]+"…"+key[tail:], grouped(len(key)))
+}
+
+// grouped sets a comma between thousands.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // tooLateError is the cause of an attempt that a quorum granted when nothing was left of it.

@@ -42,6 +42,7 @@ type fakeNode struct {
 // link is one direction of all connections to a node.
 type link struct {
 	delay time.Duration
+	each  time.Duration // that a byte takes: on the way to the node it bounds what this one can serve
 	gate  chan struct{} // closed when the link may carry; nil: it may
 }
 
@@ -209,11 +210,16 @@ func (f *fakeNode) carry(l *link, from, to net.Conn) {
 	})
 	defer close(pieces)
 	buf := make([]byte, 1<<16)
+	var free time.Time // when all that came before has been carried
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			f.mu.Lock()
-			pieces <- piece{append([]byte(nil), buf[:n]...), time.Now().Add(l.delay), l.gate}
+			if now := time.Now(); free.Before(now) {
+				free = now
+			}
+			free = free.Add(time.Duration(n) * l.each)
+			pieces <- piece{append([]byte(nil), buf[:n]...), free.Add(l.delay), l.gate}
 			f.mu.Unlock()
 		}
 		if err != nil {
@@ -255,6 +261,13 @@ func (f *fakeNode) vetoing(veto func(command string) string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.veto = veto
+}
+
+// limit lets the node take so many bytes of requests a second.
+func (f *fakeNode) limit(bytes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.up.each = time.Second / time.Duration(bytes)
 }
 
 func (f *fakeNode) dialled() int {

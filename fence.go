@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// fenceLife is how long the numbers of a key live: one that was lost or has ended is replaced by a later time of
-// day, so none need be kept for ever.
-const fenceLife = 7 * 24 * time.Hour
+// defaultFenceLife is how long the number of a key lives after a grant, beyond its lead on the node's clock: a
+// number that has ended is replaced by a later time of day, so none need be kept for ever.
+const defaultFenceLife = 7 * 24 * time.Hour
+
+// maxFence is the largest number: Lua counts exactly below 2^53 alone. As a time of day it lies in the year 2255.
+const maxFence = 1<<53 - 1
 
 // Fence returns the number of this grant: larger than that of every grant of the key, or of one of the keys,
 // that was given before this acquire began. It is 0 without WithFencing. Give it to the guarded resource with every
@@ -15,7 +18,7 @@ const fenceLife = 7 * 24 * time.Hour
 func (k *Lock) Fence() int64 { return k.fence }
 
 // proposal is the time of day in µs. It lets numbers grow where the nodes have lost theirs.
-func (k *Lock) proposal() int64 { return k.today().UnixMicro() }
+func (k *Lock) proposal() int64 { return max(1, k.today().UnixMicro()) }
 
 // settleFence reports whether a quorum has stored one and the same number, the largest among the grants: then
 // that is the fence, since every later quorum shares a node with this one and counts on from there.
@@ -58,7 +61,7 @@ func (k *Lock) raiseFence(q request) *round {
 		op = resumeOp
 	}
 	return k.prepare(&round{
-		op: op, args: renewArgs(k.keys, k.token, q.ttl, op.sets, k.fenceText()), start: k.clock(), ttl: q.ttl, gate: noGate,
+		op: op, args: renewArgs(k.keys, k.token, q.ttl, op.sets, k.fenceText(), k.locker.cfg.fenceLife), start: k.clock(), ttl: q.ttl, gate: noGate,
 		settle: k.acquired,
 	})
 }

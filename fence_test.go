@@ -35,7 +35,7 @@ func TestFencesGrowFromGrantToGrant(t *testing.T) {
 			require.NoError(t, k.Release(t.Context()))
 		}
 		require.InDelta(t, ahead(0), last, 1e6, "a time of day in µs")
-		require.InDelta(t, fenceLife, w.nodes[0].ttl(fenceName("orders")), float64(time.Second))
+		require.InDelta(t, defaultFenceLife, w.nodes[0].ttl(fenceName("orders")), float64(time.Second))
 		require.Zero(t, w.hold(w.open(), "other", time.Minute).Fence(), "without the option")
 	})
 }

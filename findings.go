@@ -44,6 +44,7 @@ type survey struct {
 	nodes       []facts
 	quorum      int
 	guard       GuardMode
+	together    bool          // as the guard sees it, all nodes were started together
 	maxTTL      time.Duration // 0 if not set
 	nodeTimeout time.Duration
 	drift       drift

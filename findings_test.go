@@ -336,7 +336,7 @@ func TestTextsNameWhatIsBesideTheNode(t *testing.T) {
 		{"restarted-recently", 3, onNode(0, func(f *facts) { f.restartSeen = 7 * time.Second }), "restarted 7s ago, while this process ran: the guard withholds"},
 		{"restarted-recently", 3, onNode(0, func(f *facts) { f.Uptime, f.RunID = 7*time.Second, unknown }), "its votes count, as it does not tell its run_id"},
 		{"restarted-recently", 3, func(s *survey) { s.guard, s.nodes[0].Uptime = GuardOff, 0 }, "its votes count (GuardOff)"},
-		{"restarted-recently", 1, onNode(0, func(f *facts) { f.Uptime = 0 }), "takes for a fresh deployment"},
+		{"restarted-recently", 1, func(s *survey) { s.together, s.nodes[0].Uptime = true, 0 }, "takes for a new deployment"},
 		{"restarted-recently", 1, func(s *survey) { s.guard, s.nodes[0].Uptime = GuardStrict, 0 }, "the guard withholds"},
 		{"restarted-recently", 1, onNode(0, func(f *facts) { f.restartSeen = 0 }), "the guard withholds"},
 	} {

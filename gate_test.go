@@ -70,8 +70,8 @@ func TestANodeThatIsDownMovesNoGatesButItsOwn(t *testing.T) {
 
 func TestTheListSharesTheSlotOfItsKey(t *testing.T) {
 	for key, list := range map[string]string{
-		"orders": "{orders}:waiters", "{orders}:4711": "{orders}:4711:waiters", "a{b}c": "a{b}c:waiters",
-		"{}orders": "{{}orders}:waiters", "or{ders": "{or{ders}:waiters", "or}d{ers": "{or}d{ers}:waiters", "a{}{b}": "{a{}{b}}:waiters",
+		"orders": "{orders}:redlock-waiters", "{orders}:4711": "{orders}:4711:redlock-waiters", "a{b}c": "a{b}c:redlock-waiters",
+		"{}orders": "{{}orders}:redlock-waiters", "or{ders": "{or{ders}:redlock-waiters", "or}d{ers": "{or}d{ers}:redlock-waiters", "a{}{b}": "{a{}{b}}:redlock-waiters",
 	} {
 		require.Equal(t, list, listName(key))
 	}
@@ -107,7 +107,7 @@ func TestWhatTheGateSaysIsReadStrictly(t *testing.T) {
 	refusal := answer{vote: refused, err: errOtherToken}
 	timed := func(left time.Duration, blocked int, since int64, holder string) answer {
 		a := refusal
-		a.left, a.timed, a.blocked, a.since, a.holder = left, left >= 0, blocked, since, holder
+		a.left, a.timed, a.blocked, a.since, a.holder = max(0, left), left >= 0, blocked, since, holder
 		return a
 	}
 	for _, c := range []struct {
@@ -117,16 +117,28 @@ func TestWhatTheGateSaysIsReadStrictly(t *testing.T) {
 	}{
 		{[]any{int64(1), int64(0), "17"}, answer{vote: granted, place: present, since: 17}, true},
 		{[]any{int64(1), int64(1764440000000001), ""}, answer{vote: granted, place: present, fence: 1764440000000001}, true},
-		{[]any{int64(0), int64(1), int64(1500), "1764440000000000", "me/x"}, timed(1500*time.Millisecond, 0, 1764440000000000, "me/x"), true},
-		{[]any{int64(0), int64(3), int64(-1), "0", ""}, timed(-time.Millisecond, 2, 0, ""), true},
-		{[]any{int64(0), int64(1), int64(0), "nonsense", "a\xff\x00"}, timed(0, 0, 0, "a\xff\x00"), true},
 		{[]any{int64(0), int64(1), int64(1500), "17"}, answer{}, false},
 		{[]any{int64(0), int64(1), int64(1500), "17", int64(5)}, answer{}, false},
 		{[]any{int64(0), int64(1), int64(1500), "17", nil}, answer{}, false},
 		{[]any{int64(0), int64(1), int64(1500), "17", "me/x", "me/y"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(1500), "1764440000000000", "me/x"}, timed(1500*time.Millisecond, 0, 1764440000000000, "me/x"), true},
+		{[]any{int64(0), int64(3), int64(-1), "0", "me/x"}, timed(-time.Millisecond, 2, 0, "me/x"), true},
+		{[]any{int64(0), int64(5), int64(-2), "", "me/x"}, timed(-1, 4, 0, "me/x"), true},
+		{[]any{int64(0), int64(1), int64(math.MaxInt64), "", "me/x"}, timed(millis(math.MaxInt64), 0, 0, "me/x"), true},
+		{[]any{int64(1), int64(1<<53 - 1), ""}, answer{vote: granted, place: present, fence: 1<<53 - 1}, true},
+		{[]any{int64(1), int64(1 << 53), ""}, answer{}, false},
+		{[]any{int64(0), int64(6), int64(5), "17", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(math.MaxInt64), int64(5), "17", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(math.MinInt64), int64(5), "17", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(-3), "17", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(0), "nonsense", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(0), "-1", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(0), "+17", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(0), "017", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(0), "9223372036854775808", "me/x"}, answer{}, false},
+		{[]any{int64(0), int64(1), int64(0), nil, "me/x"}, answer{}, false},
+		{[]any{int64(1), int64(5), nil}, answer{}, false},
 		{[]any{int64(0), int64(0), int64(5), "17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1 << 40), int64(5), "17", "me/x"}, answer{}, false},
-		{[]any{int64(0), int64(1), "soon", "17", "me/x"}, answer{}, false},
 		{[]any{int64(0), int64(1), "17"}, answer{}, false},
 		{[]any{int64(1), int64(-5), "17"}, answer{}, false},
 		{[]any{int64(1), int64(5), int64(5)}, answer{}, false},
@@ -136,7 +148,7 @@ func TestWhatTheGateSaysIsReadStrictly(t *testing.T) {
 		{"OK", answer{}, false},
 		{nil, answer{}, false},
 	} {
-		got, ok := acquireAllOp.read(c.reply)
+		got, ok := acquireAllOp.read(c.reply, 5)
 		require.Equal(t, c.ok, ok, "%v", c.reply)
 		require.Equal(t, c.want, got, "%v", c.reply)
 	}
@@ -147,12 +159,12 @@ func TestAReleaseTellsWhetherItWokeSomebody(t *testing.T) {
 		1: {vote: granted}, 2: {vote: refused, err: errMissing}, 0: {vote: refused, err: errOtherToken},
 		5: {vote: granted, woke: true}, 6: {vote: refused, err: errMissing, woke: true},
 	} {
-		got, ok := releaseOp.read(code)
+		got, ok := releaseOp.read(code, 1)
 		require.True(t, ok)
 		require.Equal(t, want, got)
 	}
 	for _, reply := range []any{int64(3), int64(4), int64(7), int64(-1), "1", nil} {
-		_, ok := releaseOp.read(reply)
+		_, ok := releaseOp.read(reply, 1)
 		require.False(t, ok, "%v", reply)
 	}
 }
@@ -171,7 +183,7 @@ func TestReleasesThatConcernAListComeLastAndNameIt(t *testing.T) {
 	require.Equal(t, []any{
 		"evalsha", releaseScript.sha, 6, "b", "e", "a", "c", "{d}", "f",
 		"me/2", "me/5", "me/1", "redlock/me", "me/4", "me/6",
-		"{a}:waiters", "{c}:waiters", "{d}:waiters", "{f}:waiters", "", "redlock/me", "redlock/me", "",
+		"{a}:redlock-waiters", "{c}:redlock-waiters", "{d}:redlock-waiters", "{f}:redlock-waiters", "", "redlock/me", "redlock/me", "",
 	}, n.commands[0].args)
 }
 

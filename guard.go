@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,23 +16,39 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 )
 
-// GuardMode says what becomes of the acquire votes of nodes that may have forgotten keys in a
-// restart. See WithRestartGuard.
+// GuardMode controls whether nodes that may have lost keys in a restart may vote on acquires. See
+// WithRestartGuard.
 type GuardMode uint8
 
 const (
-	// GuardAuto withholds the votes of a node that was seen to restart, and of one that is met
-	// for the first time soon after its start, unless all nodes were that young when they were
-	// met, which is taken for a fresh deployment. It is the default.
+	// GuardAuto withholds the votes of a node that was seen to restart, and of a node that had
+	// only just started when it was first met. It makes one exception for the second: nodes that
+	// were all started together, within about two seconds, are a new deployment. So are nodes
+	// that come back together after a power cut; GuardStrict is for those who fear that. Nodes
+	// that were restarted one after the other are no new deployment, however young they are. It
+	// is the default.
 	GuardAuto GuardMode = iota
 
-	// GuardStrict withholds the votes of young nodes even if all of them are young, as they
-	// are after a power cut, or after restarts within the first ttl of a deployment.
+	// GuardStrict makes no exception: it withholds the votes of young nodes even if all of them
+	// were started together.
 	GuardStrict
 
-	// GuardOff counts every vote. A node that restarts without its keys can then take part
-	// in a second grant of a key that is held: choose it only where nodes keep every write.
+	// GuardOff counts the votes of restarted and of young nodes. A node that restarts without its
+	// keys can then take part in a second grant of a key that is held: choose it only where nodes
+	// keep every write. One check stays: a node whose clock was found to run ahead does not vote
+	// for the same time as under GuardAuto.
 	GuardOff
+)
+
+const (
+	// startedTogether is by how much the starts of nodes that were started together may differ.
+	// Uptimes are in whole seconds, so this is accepted whenever it is possible. Nodes that were
+	// started 3 s apart are told apart in any case, and 5 s with servers before Redis 7.
+	startedTogether = 750 * time.Millisecond
+
+	// absentAfter is how long a node may be missing before the others are judged without it. A
+	// minority that is not there yet must not keep a new deployment from working for a whole ttl.
+	absentAfter = 45 * time.Second
 )
 
 // guard decides which acquire votes may not count: those of nodes that may have forgotten keys
@@ -39,31 +56,38 @@ const (
 type guard struct {
 	mode   GuardMode
 	maxTTL time.Duration
+	drift  drift
 
 	nodes []atomic.Pointer[identity] // read without the lock, replaced under it
 
 	mu        sync.Mutex
-	strangers int           // nodes whose first contact is still under way
-	complete  bool          // all nodes have been met …
-	oldest    time.Duration // … when the oldest of them was no older than this
-	postponed []func()      // votes that wait for it
+	opened    clock.Instant
+	strangers int      // nodes whose first contact is still under way
+	complete  bool     // all nodes have been met …
+	together  bool     // … and were started together
+	postponed []func() // votes that wait for first contacts
 }
 
 // identity is what is known of when a node may have lost keys.
 type identity struct {
-	known     bool          // the node has told its run_id
+	heard     bool          // the node has answered, whatever it said
+	known     bool          // the node has told its run_id, at some time …
+	silent    bool          // … but did not when it was last asked
 	runID     string        // made anew at each start
 	restarted bool          // the run_id has changed since we know the node
-	started   clock.Instant // at the latest
-	earliest  clock.Instant // at the earliest, for a node met since
+	started   clock.Instant // at the latest …
+	earliest  clock.Instant // … and at the earliest
 	restarts  int
 
 	ahead   bool // its clock was found to run ahead …
 	aheadAt clock.Instant
 }
 
-func newGuard(c *config, nodes int) *guard {
-	g := &guard{mode: c.guard, maxTTL: c.maxTTL, nodes: make([]atomic.Pointer[identity], nodes), strangers: nodes}
+func newGuard(c *config, nodes int, now clock.Instant) *guard {
+	g := &guard{
+		mode: c.guard, maxTTL: c.maxTTL, drift: c.drift, opened: now,
+		nodes: make([]atomic.Pointer[identity], nodes), strangers: nodes,
+	}
 	for i := range g.nodes {
 		g.nodes[i].Store(&identity{})
 	}
@@ -94,33 +118,57 @@ func (g *guard) postpone(vote func()) bool {
 	return g.strangers > 0
 }
 
-// met books the answer of a node to INFO. A restart is dated to when it was noticed: keys that
-// were lost in it had been given their ttl before. A first contact is dated by the node's
-// uptime, give or take a second: it is the difference of two times in whole seconds.
-func (g *guard) met(node int, runID string, uptime time.Duration, now clock.Instant) (restarted bool) {
+// met books what a node told of itself between sent and now. A restart is dated to when it was
+// noticed: keys that were lost in it had been given their ttl before. The uptime is not trusted
+// for that, since a clock that is set at boot makes it too long. It dates a first contact.
+func (g *guard) met(node int, s serverInfo, sent, now clock.Instant) (restarted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.identity(node)
-	restarted = n.known && runID != "" && runID != n.runID
+	restarted = n.known && s.runID != "" && s.runID != n.runID
 	switch {
-	case runID == "":
-		n.known = false // not told any more
+	case s.runID == "":
 	case restarted:
-		n.restarted, n.started = true, now
-		n.earliest = now.Add(-maxTTL) // there was a life before
-		n.restarts++
-	case !n.known && !n.restarted:
-		n.started = now.Add(-max(0, uptime-time.Second))
-		n.earliest = now.Add(-(uptime + time.Second))
+		n.restarted, n.started, n.restarts = true, now, n.restarts+1
+	case !n.known:
+		n.started = now.Add(-s.atLeast)
+		n.earliest = sent.Add(-s.atMost)
 	}
-	if runID != "" {
-		n.known, n.runID = true, runID
+	n.heard, n.silent = true, s.runID == ""
+	if s.runID != "" {
+		n.known, n.runID = true, s.runID
 	}
 	g.nodes[node].Store(&n)
 	if !g.complete {
-		g.meetLast(now)
+		g.complete, g.together = g.allTogether(len(g.nodes))
 	}
 	return restarted
+}
+
+// allTogether reports whether at least so many nodes have told their age, and whether all that
+// have may have been started together; the caller holds g.mu.
+func (g *guard) allTogether(least int) (complete, together bool) {
+	var first, last identity // the first to be started at the latest, the last at the earliest
+	met, restarted := 0, false
+	for i := range g.nodes {
+		n := g.identity(i)
+		switch restarted = restarted || n.restarted; {
+		case !n.known:
+			continue
+		case met == 0:
+			first, last = n, n
+		case first.started.Since(n.started) > 0:
+			first = n
+		}
+		if n.earliest.Since(last.earliest) > 0 {
+			last = n
+		}
+		met++
+	}
+	if met < least {
+		return false, false
+	}
+	return true, !restarted && last.earliest.Since(first.started) <= startedTogether
 }
 
 // ranAhead books that a node's clock ran ahead: it may have dropped keys before their time.
@@ -134,60 +182,81 @@ func (g *guard) ranAhead(node int, now clock.Instant) {
 
 func (g *guard) identity(node int) identity { return *g.nodes[node].Load() }
 
+// window is how long a key may be held by somebody after a node has lost it. Other holders may have
+// asked for as much as WithMaxTTL, or else for the same ttl. The holder measures its validity by
+// its own clock and we measure the window by ours, each less than the drift allowance off the
+// nodes' clocks: so twice that is added.
+func (g *guard) window(ttl time.Duration) time.Duration {
+	longest := max(ttl, g.maxTTL)
+	return longest + 2*g.drift.allowance(longest)
+}
+
 // withheld returns why an acquire vote of a node may not count, nil if it may; errStrangers if
-// that depends on nodes which have not been met yet. Other holders of the key may have asked for
-// as much as WithMaxTTL, or else for the same ttl.
+// that depends on nodes which have not been met yet.
 func (g *guard) withheld(n identity, ttl time.Duration, now clock.Instant) error {
-	window := max(ttl, g.maxTTL)
+	window := g.window(ttl)
 	if age := now.Ago(n.aheadAt); n.ahead && age < window {
 		return fmt.Errorf("its clock ran ahead %v ago, vote withheld for %v", round3(age), round3(window-age))
 	}
-	age := now.Ago(n.started)
-	switch {
-	case g.mode == GuardOff || !n.known || age >= window:
+	if g.mode == GuardOff || !n.known {
 		return nil
-	case !n.restarted && g.mode == GuardAuto:
-		switch fresh, strangers := g.fresh(window, now); {
-		case fresh:
-			return nil
-		case strangers:
+	}
+	if n.silent {
+		return errors.New("it told its run_id before and does not any more (INFO), so it may have restarted: its votes count when it tells it again")
+	}
+	age := now.Ago(n.started)
+	left := window - age
+	if left <= 0 {
+		return nil
+	}
+	if n.restarted {
+		return fmt.Errorf("restarted %v ago, vote withheld for %v", round3(age), round3(left))
+	}
+	if g.mode == GuardAuto {
+		patience, strangers := g.patience(now)
+		if strangers {
 			return errStrangers
 		}
+		if left = min(left, patience); left <= 0 {
+			return nil
+		}
 	}
-	return fmt.Errorf("restarted %v ago, vote withheld for %v", round3(age), round3(window-age))
+	return fmt.Errorf("started %v ago and may have forgotten keys; its vote counts in %v", round3(age), round3(left))
 }
 
 var errStrangers = errors.New("some nodes have not been met")
 
-// fresh reports whether all nodes were surely younger than the window when the last of them was
-// met: a fresh deployment, whose restarts have been seen ever since. One that may have been
-// older shows that there was a life before the others' start. Or else strangers: first contacts
-// that are under way will decide it.
-func (g *guard) fresh(window time.Duration, now clock.Instant) (fresh, strangers bool) {
+// startedTogether reports whether all nodes have been met, and were started together.
+func (g *guard) startedTogether() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.complete {
-		return g.oldest < window, false
-	}
-	for i := range g.nodes {
-		if n := g.identity(i); n.known && now.Since(n.earliest) >= window {
-			return false, false
-		}
-	}
-	return false, g.strangers > 0
+	return g.complete && g.together
 }
 
-// meetLast notes the age of the oldest node once all have been met; the caller holds g.mu.
-func (g *guard) meetLast(now clock.Instant) {
-	oldest := time.Duration(0)
-	for i := range g.nodes {
-		n := g.identity(i)
-		if !n.known {
-			return
-		}
-		oldest = max(oldest, now.Since(n.earliest))
+// patience returns how much longer a young node has to wait for nodes that have not been met: 0
+// or less if all nodes were started together, for ever if one was not. Or else strangers: first
+// contacts that are under way will decide it.
+func (g *guard) patience(now clock.Instant) (left time.Duration, strangers bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, together := g.allTogether(1)
+	switch {
+	case g.complete && g.together:
+		return 0, false
+	case g.complete, !together, g.mute():
+		return math.MaxInt64, false
 	}
-	g.complete, g.oldest = true, oldest
+	return absentAfter - now.Ago(g.opened), g.strangers > 0
+}
+
+// mute reports whether a node answers and does not tell its age: it may be old. The caller holds g.mu.
+func (g *guard) mute() bool {
+	for i := range g.nodes {
+		if n := g.identity(i); n.heard && !n.known {
+			return true
+		}
+	}
+	return false
 }
 
 // vouch answers an acquire call once it is clear whether its grant may count.
@@ -215,53 +284,102 @@ func (n *node) postpone(c *call, a answer) bool {
 	return n.guard.postpone(func() { n.vouch(c, a) })
 }
 
-// identify asks the node who it is if a connection was made since it last told; the error
-// is that of a node which cannot be reached. A pool replaces connections without a word, so
-// this comes after the batch and before its grants count: the server that executed it is the
-// one that answers, or one started later still.
-func (n *node) identify() error {
+// identify sees to it that the identity of the node is known, for a batch that has been executed. A
+// pool replaces connections without a word, so this comes after the batch and before its grants
+// count: the server that executed it is the one that answers, or one started later still. The
+// node is asked if a connection was made since it last told; and each time that there are grants
+// where connections cannot be counted. The error is that of a node which cannot be reached.
+func (n *node) identify(grants bool) error {
+	n.identified = false
 	for range 3 {
 		dials := n.dials.Load()
-		if dials == n.met {
+		if dials == n.met && (dials > 0 || !grants) {
+			n.identified = true
 			return nil
 		}
-		info := redis.NewCmd(context.Background(), "info", "server")
-		execErr := n.exchange(info)
-		text, err := (&command{Cmd: info}).reply(execErr)
-		switch {
-		case err == nil:
-			server, _ := text.(string)
-			runID, uptime := parseServerInfo(server)
-			if n.guard.met(n.index, runID, uptime, n.clock()) {
-				n.observer.nodeRestarted(n.name)
-			}
-		case !isReply(err):
-			return explain(err)
-		case n.guard.identity(n.index).known, redis.HasErrorPrefix(err, "BUSY"), redis.HasErrorPrefix(err, "LOADING"):
-			return nil // it can tell, but not now: its grants do not count until it has
+		told, err := n.ask(grants)
+		if err != nil {
+			return err
 		}
-		n.met = dials
+		if n.met = dials; !told {
+			n.met = never
+			return nil
+		}
+		if dials == 0 {
+			n.identified = true
+			return nil
+		}
 	}
 	return nil
 }
 
-// parseServerInfo reads the reply to INFO server. Whoever does not tell a run_id is unknown.
-func parseServerInfo(text string) (runID string, uptime time.Duration) {
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "run_id":
-			runID = value
-		case "uptime_in_seconds":
-			seconds, err := strconv.ParseInt(value, 10, 64)
-			if err == nil && seconds > 0 && seconds < int64(maxTTL/time.Second) {
-				uptime = time.Duration(seconds) * time.Second
-			} else if err == nil && seconds > 0 {
-				uptime = maxTTL
-			}
+// never is no number of connections.
+const never = math.MaxUint64
+
+// ask asks the node who it is. told is false if it can tell but does not now, so that its grants do not count.
+func (n *node) ask(grants bool) (told bool, err error) {
+	if grants && n.dials.Load() == 0 && n.guard.mode == GuardOff {
+		return true, nil // nobody wants to know
+	}
+	info := redis.NewCmd(context.Background(), "info", "server")
+	sent := n.clock()
+	execErr := n.exchange(info)
+	text, err := (&command{Cmd: info}).reply(execErr)
+	switch {
+	case err == nil:
+		server, _ := text.(string)
+		if n.guard.met(n.index, parseServerInfo(server), sent, n.clock()) {
+			n.observer.nodeRestarted(n.name)
+		}
+		return true, nil
+	case !isReply(err):
+		return false, explain(err)
+	case n.guard.identity(n.index).known, notNow(err):
+		return false, nil
+	}
+	n.guard.met(n.index, serverInfo{}, sent, n.clock())
+	return true, nil
+}
+
+// notNow reports whether an error means that the node may tell later. Other errors come from servers,
+// and from users of servers, that have no INFO: such a node is unknown, and counts.
+func notNow(err error) bool {
+	for _, prefix := range []string{"BUSY", "LOADING", "MASTERDOWN", "NOAUTH", "WRONGPASS"} {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
 		}
 	}
-	return runID, uptime
+	return false
+}
+
+// serverInfo is what a node tells of itself.
+type serverInfo struct {
+	runID           string        // "" if it does not tell it
+	atLeast, atMost time.Duration // its age
+}
+
+// parseServerInfo reads the reply to INFO server. The uptime is the difference of two times of day
+// in whole seconds, so the age may be a second more or less. From Redis 7 on the server tells its
+// time in µs beside it, of the same reading: then the second in which it started is known. That
+// reading may be a tenth of a second old.
+func parseServerInfo(text string) (s serverInfo) {
+	uptime, fraction := time.Duration(0), time.Duration(-1)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		number, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case name == "run_id":
+			s.runID = value
+		case name == "uptime_in_seconds" && err == nil:
+			uptime = time.Duration(max(0, min(number, int64(maxTTL/time.Second)))) * time.Second
+		case name == "server_time_usec" && err == nil && number > 0:
+			fraction = time.Duration(number%1e6) * time.Microsecond
+		}
+	}
+	if s.atLeast, s.atMost = max(0, uptime-time.Second), uptime+time.Second; fraction >= 0 {
+		s.atLeast, s.atMost = max(0, uptime-time.Second+fraction), uptime+fraction+100*time.Millisecond
+	}
+	return s
 }
 
 // lostTime returns by how much a node's clock has run ahead of what drift allows, judged by the

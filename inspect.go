@@ -3,11 +3,8 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -55,24 +52,25 @@ type NodeState struct {
 //
 // Errors: ErrNoQuorum when fewer than a quorum of nodes answered, as a *QuorumError with each node's cause;
 // the State is returned as well then, with Held false and what the others said, and is nil with every
-// other error. ctx's error if that ended first; ErrClosed. An empty key is refused, and nothing is sent.
+// other error. ctx's error if that ended first; ErrClosed. A key that no lock can have is
+// refused, and nothing is sent.
 func (l *Locker) Inspect(ctx context.Context, key string) (*State, error) {
-	if key == "" {
-		return nil, errors.New("redlock: key is empty")
+	if err := l.cfg.checkNames([]string{key}); err != nil {
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("redlock: inspect %q: %w", key, err)
+		return nil, fmt.Errorf("redlock: inspect %s: %w", quotedKey(key), err)
 	}
 	if !l.enter() {
-		return nil, fmt.Errorf("redlock: inspect %q: %w", key, ErrClosed)
+		return nil, fmt.Errorf("redlock: inspect %s: %w", quotedKey(key), ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 
 	start := l.clock()
 	q := &inquiry{readings: make([]reading, len(l.nodes)), open: len(l.nodes), done: make(chan struct{})}
 	q.ask(l.nodes, inspectArgs(l.cfg.prefix+key), start)
 	if err := q.await(ctx, l.cfg.nodeTimeout); err != nil {
-		return nil, fmt.Errorf("redlock: inspect %q: %w", key, err)
+		return nil, fmt.Errorf("redlock: inspect %s: %w", quotedKey(key), err)
 	}
 	readings := q.heard(l.cfg.nodeTimeout)
 	state := stateOf(key, l.quorum, readings)
@@ -190,17 +188,16 @@ func readState(reply any) (reading, bool) {
 // readLife completes a reading by a PTTL. The key is missing if that says so: a node whose clock
 // goes on inside scripts may drop the key between two commands.
 func readLife(reply any, r reading, ok bool) (reading, bool) {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	millis, isInt := reply.(int64)
+	left, isInt := reply.(int64)
 	switch {
-	case !ok || !isInt || millis < -2:
+	case !ok || !isInt || left < ttlGone:
 		return reading{}, false
-	case millis == -2:
+	case left == ttlGone:
 		return reading{answered: true}, true
-	case millis == -1:
+	case left == -1:
 		r.left = -1
-	default: // other clients may ask for more than a Duration can be
-		r.left = time.Duration(min(millis, most)) * time.Millisecond
+	default:
+		r.left = millis(left)
 	}
 	r.answered = true
 	return r, true
@@ -210,8 +207,8 @@ func readFence(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || number < 0 {
+	number, ok := whole(text)
+	if !ok {
 		return 0, fmt.Errorf("its fence %.100q is not a number", text)
 	}
 	return number, nil

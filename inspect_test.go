@@ -104,19 +104,19 @@ func TestInspectTellsTheNumberThatAQuorumHasReached(t *testing.T) {
 				w.nodes[i].store("orders", "theirs", 30*time.Second)
 			}
 			if fence != "" {
-				w.nodes[i].store("{orders}:fence", fence, 0)
+				w.nodes[i].store("{orders}:redlock-fence", fence, 0)
 			}
 		}
 		require.EqualValues(t, 7, w.inspected(l, "orders").Fence)
 
-		w.nodes[0].store("{orders}:fence", "many", 0)
+		w.nodes[0].store("{orders}:redlock-fence", "many", 0)
 		s := w.inspected(l, "orders")
 		require.EqualValues(t, 0, s.Fence)
 		require.True(t, s.Held, "its token counts all the same")
 		require.EqualError(t, s.Nodes[0].Err, `its fence "many" is not a number`)
 
-		w.nodes[0].miniredis().Del("{orders}:fence")
-		w.nodes[0].miniredis().HSet("{orders}:fence", "field", "7")
+		w.nodes[0].miniredis().Del("{orders}:redlock-fence")
+		w.nodes[0].miniredis().HSet("{orders}:redlock-fence", "field", "7")
 		s = w.inspected(l, "orders")
 		require.EqualValues(t, 0, s.Fence)
 		require.NoError(t, s.Nodes[0].Err)
@@ -128,11 +128,11 @@ func TestInspectTellsTheNumberThatAQuorumHasReached(t *testing.T) {
 func TestInspectTellsTheFenceOfTheHolder(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		l := w.open(WithFencing())
-		w.nodes[1].store("{orders}:fence", "9000000000000000", 0) // the others are raised to what follows
+		w.nodes[1].store("{orders}:redlock-fence", "9000000000000000", 0) // the others are raised to what follows
 		k := w.hold(l, "orders", 10*time.Second)
 		time.Sleep(time.Millisecond)
 		s := w.inspected(l, "orders")
-		require.EqualValues(t, 9000000000000001, s.Fence)
+		require.Equal(t, int64(9000000000000001), s.Fence)
 		require.Equal(t, k.Fence(), s.Fence)
 	})
 }
@@ -142,8 +142,8 @@ func TestInspectLooksUnderThePrefixAndShowsTheCallersKey(t *testing.T) {
 		l := w.open(WithKeyPrefix("app:"))
 		for _, f := range w.nodes {
 			f.store("orders", "another application's", time.Minute)
-			f.store("{orders}:fence", "1", 0)
-			f.store("{app:orders}:fence", "2", 0)
+			f.store("{orders}:redlock-fence", "1", 0)
+			f.store("{app:orders}:redlock-fence", "2", 0)
 		}
 		require.False(t, w.inspected(l, "orders").Held)
 		k := w.hold(l, "orders", 10*time.Second)
@@ -166,7 +166,7 @@ func TestInspectSendsNothingThatWrites(t *testing.T) {
 			_, err := f.miniredis().Lpush("list", "x")
 			require.NoError(t, err)
 			f.store("foreign", "theirs", 0)
-			f.store("{foreign}:fence", "7", 0)
+			f.store("{foreign}:redlock-fence", "7", 0)
 		}
 		time.Sleep(time.Millisecond)
 		before := make(map[string]string)

@@ -160,7 +160,7 @@ func (s *lines) depart(key string, gate int, heed func(key string, woke bool)) (
 		results, _ := reply.([]any)
 		var a answer
 		if len(results) == 1 {
-			a, _ = releaseOp.read(results[0])
+			a, _ = releaseOp.read(results[0], 1)
 		}
 		heed(key, a.woke)
 	}}

@@ -101,6 +101,9 @@ func (s *listener) isOver() bool {
 func (s *listener) listen() (heard bool) {
 	sub := s.node.client.Subscribe(s.ctx, s.channel)
 	defer sub.Close()
+	// A read does not look at its ctx. Clients of Open and plain clients cut the connection themselves
+	// (dialled), also in the middle of its greeting; with others this ends the read.
+	defer context.AfterFunc(s.ctx, func() { _ = sub.Close() })()
 	for tested := false; ; {
 		message, err := sub.ReceiveTimeout(s.ctx, listenPeriod)
 		if wait, ok := errors.AsType[net.Error](err); ok && wait.Timeout() && !tested && s.isHearing() {

@@ -33,6 +33,8 @@ type Lock struct {
 
 	unanswered int  // gates that have not answered the release
 	woke       bool // one of them woke somebody
+
+	queued int // place in the queue of renewals, from 1; 0 if it is not there. Guarded by renewals.mu
 }
 
 // Key returns the key as it was given to the acquire.
@@ -124,7 +126,7 @@ func (k *Lock) start(now clock.Instant) {
 // alarm returns the time until the lock wants attention; the caller holds k.mu.
 func (k *Lock) alarm(now clock.Instant) time.Duration {
 	next := k.until
-	if k.auto.on && k.renewal == nil {
+	if k.auto.on && k.renewal == nil && !k.auto.waits {
 		next = clock.Earlier(next, k.auto.next)
 	}
 	return max(0, next.Left(now))
@@ -140,10 +142,7 @@ func (k *Lock) tick() {
 		k.timer.Reset(k.alarm(now))
 	}
 	k.mu.Unlock()
-	if r != nil {
-		r.launch()
-		r.expireAfter(k.locker.nodeTimeout(r.ttl))
-	}
+	k.launch(r)
 }
 
 // checkTime ends a lock whose validity is over; the caller holds k.mu.
@@ -183,6 +182,7 @@ func (k *Lock) finish(cause error) {
 	}
 	k.ended = true
 	k.timer.Stop()
+	k.leaveQueue()
 	k.end(cause)
 	k.locker.forget(k)
 	if errors.Is(cause, ErrLost) {

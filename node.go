@@ -41,11 +41,11 @@ type node struct {
 	clock    func() clock.Instant
 	guard    *guard
 	observer *observer
-	index    int           // among the nodes
-	left     func()        // tells who waits there that it is down
-	dials    atomic.Uint64 // connections made, counted by the client's dialer or hook
-	wake     chan struct{} // 1 place; filled when an idle worker gets something to do
-	exited   chan struct{} // closed by the worker as its last act
+	index    int            // among the nodes
+	left     func()         // tells who waits there that it is down
+	dials    *atomic.Uint64 // connections made, counted by the client's dialer or hook; 0 where nobody counts
+	wake     chan struct{}  // 1 place; filled when an idle worker gets something to do
+	exited   chan struct{}  // closed by the worker as its last act
 
 	introduced chan struct{} // closed by the worker when its first contact is over, well or badly
 
@@ -61,28 +61,28 @@ type node struct {
 	ledger    ledger
 
 	// The worker's own.
-	batch    []*call
-	releases []*call
-	waking   []*call // those of them that concern waiting lists
-	wide     []*call // releases of several keys
-	commands []command
-	together []any // arguments of the release of many
-	wire     []redis.Cmder
-	slots    slots
-	single   bool          // the server takes no command over several keys
-	met      uint64        // the number of dials at which the node last told who it is
-	failures int           // probes and batches in a row that did not reach the node
-	probeAt  clock.Instant // when down: the next probe
-	upSince  clock.Instant
+	batch      []*call
+	releases   []*call
+	waking     []*call // those of them that concern waiting lists
+	wide       []*call // releases of several keys
+	commands   []command
+	together   []any // arguments of the release of many
+	wire       []redis.Cmder
+	slots      slots
+	single     bool          // the server takes no command over several keys
+	met        uint64        // the number of dials at which the node last told who it is, or never
+	identified bool          // it has told who it is since the batch was executed, as far as it can
+	failures   int           // probes and batches in a row that did not reach the node
+	probeAt    clock.Instant // when down: the next probe
+	upSince    clock.Instant
 }
 
 func newNode(name string, client redisClient, timeout time.Duration, now func() clock.Instant) *node {
-	n := &node{
+	return &node{
 		name: name, hash: hashOf(canonical(name)), client: client, timeout: timeout, clock: now, left: nothing,
 		wake: make(chan struct{}, 1), exited: make(chan struct{}), introduced: make(chan struct{}),
+		dials: new(atomic.Uint64), met: never,
 	}
-	n.dials.Store(1) // unlike met: clients that count nothing are asked once all the same
-	return n
 }
 
 // submit queues a call, or says why the node cannot take it: it is down, or its worker has
@@ -199,7 +199,7 @@ func (n *node) turn() {
 	execErr := n.send()
 	fault := n.faultIn(execErr)
 	if fault == nil {
-		fault = n.identify()
+		fault = n.identify(n.dials.Load() == 0 && n.hasGrants(execErr))
 	}
 	rejected := n.conclude(fault, len(n.commands) > 0)
 	n.deliver(execErr)
@@ -208,10 +208,20 @@ func (n *node) turn() {
 	clear(n.commands)
 }
 
+// hasGrants reports whether the batch has acquire votes that may not count.
+func (n *node) hasGrants(execErr error) bool {
+	for i := range n.commands {
+		c := &n.commands[i]
+		if call := c.calls[0]; call.op().acquires() && c.outcome(0, execErr).vote == granted {
+			return true
+		}
+	}
+	return false
+}
+
 // deliver hands each call its answer. Grants of a node that may have forgotten keys become
 // failures; the token that they left is known to be there.
 func (n *node) deliver(execErr error) {
-	known := n.dials.Load() == n.met
 	for i := range n.commands {
 		c := &n.commands[i]
 		for j, call := range c.calls {
@@ -226,7 +236,7 @@ func (n *node) deliver(execErr error) {
 				call.ask.heed(reply, err)
 			case call.op().acquires():
 				a := c.outcome(j, execErr)
-				if a.vote == granted && !known {
+				if a.vote == granted && !n.identified {
 					a.vote, a.err = failed, errors.New("connected anew, and has not told whether it restarted")
 				}
 				n.vouch(call, a)
@@ -326,7 +336,7 @@ func (n *node) probe() {
 		fault = explain(execErr)
 	}
 	if fault == nil {
-		fault = n.identify()
+		fault = n.identify(true)
 	}
 	reject(n.conclude(fault, false), fault)
 }
@@ -339,17 +349,32 @@ func loadCommands() []redis.Cmder {
 	return cmds
 }
 
-// settleUp is the worker's last act: it pays what is owed, as far as one round trip goes.
+// settleUp is the worker's last act: it pays what is owed, as long as the node answers and Close
+// waits. What cannot be paid then lives out its ttl.
 func (n *node) settleUp() {
 	n.mu.Lock()
 	queued := n.queue
 	n.queue = nil
-	n.batch = n.ledger.takeAll(n.batch[:0])
-	n.batch = n.batch[:min(len(n.batch), maxBatch)]
+	debts := n.ledger.takeAll(nil)
+	n.busy, n.since = true, n.clock()
 	n.mu.Unlock()
 	reject(queued, ErrClosed)
-	n.plan()
-	_ = n.send() // what cannot be paid now lives out its ttl
+	end := n.clock().Add(2 * n.timeout)
+	for chunk := range slices.Chunk(debts, maxBatch) {
+		n.batch = append(n.batch[:0], chunk...)
+		n.plan()
+		if n.faultIn(n.send()) != nil || end.Over(n.clock()) {
+			return
+		}
+	}
+}
+
+// inClient reports whether the worker is in a call of the client. If not, and it does not exit, it is
+// in a function of Trace.
+func (n *node) inClient() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.busy
 }
 
 // settle books the outcome of a debt.

@@ -8,12 +8,15 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -108,7 +111,7 @@ func openNode(o *redis.Options, nodeTimeout time.Duration) (*node, *redis.Client
 	if o.Dialer == nil {
 		o.Dialer = o.NewDialer()
 	}
-	o.Dialer = quietDialer(o.Dialer, &n.dials)
+	o.Dialer = quietDialer(o.Dialer, n.dials)
 	client := redis.NewClient(o)
 	n.client, n.own = client, true
 	return n, client
@@ -128,6 +131,23 @@ func quietDialer(dial dialFunc, dials *atomic.Uint64) dialFunc {
 		}
 		return dialled(ctx, conn, dials), nil
 	}
+}
+
+// counters has the count of connections of each client that was given to New. A client keeps its
+// hooks for ever, so it gets one, however many Lockers are made over it.
+var counters sync.Map // of weak.Pointer[redis.Client] to *atomic.Uint64
+
+// dialsOf returns the count of connections that a client makes from now on. It stays 0 for a client
+// whose hooks no dial passes, such as a clone by WithTimeout.
+func dialsOf(client *redis.Client) *atomic.Uint64 {
+	id := weak.Make(client)
+	dials, known := counters.LoadOrStore(id, new(atomic.Uint64))
+	count := dials.(*atomic.Uint64)
+	if !known {
+		client.AddHook(dialCounter{count})
+		runtime.AddCleanup(client, func(id weak.Pointer[redis.Client]) { counters.Delete(id) }, id)
+	}
+	return count
 }
 
 // dialCounter counts the new connections of a client that is not ours.
@@ -180,6 +200,9 @@ func nameClients(clients []redis.UniversalClient) ([]string, error) {
 			if reflect.TypeOf(c).Comparable() && clients[j] == c {
 				return nil, fmt.Errorf("redlock: clients[%d] and clients[%d]: the same client; each must lead to an independent node", j, i)
 			}
+		}
+		if ring, ok := c.(*redis.Ring); ok && len(ring.Options().Addrs) > 1 {
+			return nil, fmt.Errorf("redlock: clients[%d]: a Ring of %d servers is not one node; give one client for each server", i, len(ring.Options().Addrs))
 		}
 		names[i] = fmt.Sprintf("node %d", i)
 		single, ok := c.(*redis.Client)

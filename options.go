@@ -23,6 +23,8 @@ type config struct {
 	prefix         string
 	owner          string
 	fencing        bool
+	fenceLife      time.Duration
+	fenceLifeSet   bool
 	guard          GuardMode
 	maxTTL         time.Duration // 0 without WithMaxTTL
 	maxTTLSet      bool
@@ -39,6 +41,7 @@ func defaultConfig() config {
 		backoffMax:  500 * time.Millisecond,
 		wait:        750 * time.Millisecond,
 		owner:       defaultOwner(),
+		fenceLife:   defaultFenceLife,
 	}
 }
 
@@ -87,14 +90,30 @@ func WithOwner(s string) Option { return func(c *config) { c.owner = s } }
 // WithFencing gives every lock a number, Lock.Fence, that grows from grant to grant of a key: a guarded resource
 // that remembers the largest it has seen can refuse a holder whose lock is over. All lockers of a key must
 // use it. An acquire takes one round trip as without it where the nodes' numbers agree, and two where not.
+//
+// Fences cost memory: each node keeps one more key of about 130 bytes for each key of a lock, for WithFenceLife after
+// the last grant or renewal. At 2^53, a time of day in the year 2255, an acquire fails and says what to do.
 func WithFencing() Option { return func(c *config) { c.fencing = true } }
 
-// WithRestartGuard sets what becomes of the acquire votes of nodes that may have forgotten keys
-// in a restart (default GuardAuto). Such a vote is withheld, which counts as a failure and is
-// named in the error, for as long as a key that was lost could still be held by somebody: the
-// ttl asked for, or WithMaxTTL. A restart is told by the node's run_id, from INFO, on every new
-// connection; a node that does not tell it is never withheld. No other option makes a lock
-// less safe than GuardOff does.
+// WithFenceLife sets how long the nodes remember the number of a key after its last grant or renewal. The default is
+// 7 days. d is 1 s to 366 days, and is refused without WithFencing.
+//
+// After d the next number is the time of day of the client that gets the lock. So d is by how much the clocks of nodes
+// and clients may differ after such a time without grants. If they differ by more, numbers may fall. A number that is
+// ahead of a node's clock lives longer by that lead, and never less than the TTL of the lock. Use the same d in all
+// lockers of a key. A smaller d saves memory on the nodes.
+func WithFenceLife(d time.Duration) Option {
+	return func(c *config) { c.fenceLife, c.fenceLifeSet = d, true }
+}
+
+// WithRestartGuard sets whether nodes that may have lost keys in a restart may vote on acquires
+// (default GuardAuto). Such a vote is withheld: it counts as a failure, and the error names it.
+// It is withheld for as long as somebody may still hold a key that was lost: the TTL asked for,
+// or WithMaxTTL if that is longer, and twice the drift allowance of it. The guard knows a node by
+// its run_id, from INFO, which is asked on every new connection. Where the connections of a client
+// given to New cannot be counted (see New), it is asked after every batch with a grant. A node that
+// never tells a run_id is never withheld; one that told it before does not vote until it tells it
+// again. No other option makes a lock less safe than GuardOff does.
 func WithRestartGuard(mode GuardMode) Option { return func(c *config) { c.guard = mode } }
 
 // WithMaxTTL names the longest ttl that any locker uses on these nodes, for the restart guard.
@@ -154,6 +173,10 @@ func (c *config) check() error {
 		return fmt.Errorf("redlock: WithRestartGuard: %d is none of GuardAuto, GuardStrict and GuardOff", c.guard)
 	case c.maxTTLSet && (c.maxTTL < minTTL || c.maxTTL > maxTTL):
 		return fmt.Errorf("redlock: WithMaxTTL: %v is outside %v … %v", c.maxTTL, minTTL, maxTTL)
+	case c.fenceLifeSet && !c.fencing:
+		return fmt.Errorf("redlock: WithFenceLife: %v does nothing without WithFencing", c.fenceLife)
+	case c.fenceLife < time.Second || c.fenceLife > maxTTL:
+		return fmt.Errorf("redlock: WithFenceLife: %v is outside 1s … %v", c.fenceLife, maxTTL)
 	case c.wait < 0 || c.wait > maxTTL:
 		return fmt.Errorf("redlock: WithWait: %v is outside 0 (no limit) … %v", c.wait, maxTTL)
 	}

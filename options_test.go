@@ -53,6 +53,7 @@ func TestEveryOptionOutOfRangeIsAnErrorThatNamesItAndItsRange(t *testing.T) {
 		{"negative base", WithBackoff(-time.Second, time.Second), []string{"WithBackoff", "base -1s", "below 1ms"}},
 		{"base above max", WithBackoff(2*time.Second, time.Second), []string{"WithBackoff", "max 1s", "base (2s) … " + year}},
 		{"huge max", WithBackoff(time.Second, math.MaxInt64), []string{"WithBackoff", "max", "base (1s) … " + year}},
+		{"fence life without fences", WithFenceLife(time.Hour), []string{"WithFenceLife", "1h0m0s", "without WithFencing"}},
 		{"negative wait", WithWait(-1), []string{"WithWait", "-1ns", "0 (no limit) … 8784h0m0s"}},
 		{"empty owner", WithOwner(""), []string{"WithOwner", `""`, "non-empty, without spaces and control characters"}},
 		{"owner with space", WithOwner("a b"), []string{"WithOwner", `"a b"`, "without spaces"}},

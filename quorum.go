@@ -207,13 +207,16 @@ func (r *round) answer(i int, a answer) {
 	if !r.op.deletes && a.unanswered && (s.late == 0 || r.ttl < s.late) {
 		s.late = r.ttl
 	}
+	if r.op.shortens() && a.unanswered && (s.cut == 0 || r.ttl < s.cut) {
+		s.cut = r.ttl
+	}
 	switch {
 	case r.op.sets && a.unanswered && c.freed: // its release may have been booked before this was known
 		c.owe(i, debt{late: true})
 	case !r.op.deletes:
 	case a.vote == failed:
 		c.owe(i, debt{
-			expires: r.start.Add(c.ttl), late: s.late > 0, listed: r.isGate(i), channel: r.parting.leaves(),
+			expires: c.outlived(r.start), late: s.late > 0, listed: r.isGate(i), channel: r.parting.leaves(),
 		})
 	case s.late > 0:
 		for _, key := range c.keys {
@@ -305,14 +308,18 @@ func (r *round) fail(why error) func() {
 	return r.judge()
 }
 
-// await blocks until the round is decided, which the timeout and the end of ctx do too. The
-// verdict can be read without the lock from then on.
+// await blocks until the round is decided. The timeout decides it too, and so do the end of ctx and,
+// but for a release, that of the locker. The verdict can be read without the lock from then on.
 func (r *round) await(ctx context.Context, timeout time.Duration) {
 	timer, _ := r.claim.timers.Get().(*time.Timer)
 	if timer == nil {
 		timer = time.NewTimer(timeout)
 	} else {
 		timer.Reset(timeout)
+	}
+	closed := r.claim.panel.life.Done()
+	if r.op.deletes {
+		closed = nil // it is still sent, and its answer is true
 	}
 	for decided := false; !decided; {
 		select {
@@ -326,6 +333,9 @@ func (r *round) await(ctx context.Context, timeout time.Duration) {
 			}
 		case <-ctx.Done():
 			r.giveUp(ctx.Err())
+			decided = true
+		case <-closed:
+			r.giveUp(ErrClosed)
 			decided = true
 		}
 	}

@@ -223,7 +223,7 @@ func TestNodesNotHeardAreInNoCount(t *testing.T) {
 // deafRound is a round over nodes without workers: it gets the answers that a test gives.
 func deafRound(t *testing.T, op *operation, nodes int, settle func(*round) func()) *round {
 	t.Helper()
-	c := &claim{panel: &panel{clock: clock.Now, life: context.Background(), quorum: majority(nodes), drift: defaultConfig().drift, guard: newGuard(&config{}, nodes), observer: &observer{}}, ttl: time.Minute, spots: make([]spot, nodes)}
+	c := &claim{panel: &panel{clock: clock.Now, life: context.Background(), quorum: majority(nodes), drift: defaultConfig().drift, guard: newGuard(&config{}, nodes, clock.Now()), observer: &observer{}}, ttl: time.Minute, spots: make([]spot, nodes)}
 	for i := range nodes {
 		c.nodes = append(c.nodes, newNode(fmt.Sprintf("n%d:1", i), nil, time.Second, clock.Now))
 	}

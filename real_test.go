@@ -330,9 +330,9 @@ func TestRealServersARefusalNamesTheTokenInTheWay(t *testing.T) {
 		"held": k.Token(), "foreign": "theirs \xff", "long": strings.Repeat("x", 1024), "list": "",
 	} {
 		for _, keys := range [][]any{{key}, {"free", key}} {
-			reply, err := c.Do(t.Context(), acquireAllArgs(keys, "me/x", time.Second, "", listing{})...).Result()
+			reply, err := c.Do(t.Context(), acquireAllArgs(keys, "me/x", time.Second, "", 0, listing{})...).Result()
 			require.NoError(t, err)
-			a, ok := readAcquireAll(reply)
+			a, ok := readAcquireAll(reply, len(keys))
 			require.True(t, ok, "%v", reply)
 			require.Equal(t, []any{refused, want, len(keys) - 1}, []any{a.vote, a.holder, a.blocked})
 		}

@@ -289,7 +289,7 @@ func TestRealServersCheckTellsOfARestart(t *testing.T) {
 	for i := range servers {
 		texts := of(checked(t, l, servers), i)
 		require.Len(t, texts, 1)
-		require.Contains(t, texts[0], "a fresh deployment")
+		require.Contains(t, texts[0], "a new deployment")
 	}
 	require.NoError(t, servers[1].Kill())
 	require.NoError(t, servers[1].Restart())

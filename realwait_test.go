@@ -56,11 +56,20 @@ func listening(t *testing.T, servers []*redistest.Server, n int) {
 func waitingLists(t *testing.T, servers []*redistest.Server) (lists []string) {
 	t.Helper()
 	for _, s := range servers {
-		keys, err := plainClient(t, s).Keys(context.Background(), "*:waiters").Result()
+		keys, err := plainClient(t, s).Keys(context.Background(), "*:redlock-waiters").Result()
 		require.NoError(t, err)
 		lists = append(lists, keys...)
 	}
 	return lists
+}
+
+// inLine returns how many lockers are in the waiting lists of a key.
+func inLine(t *testing.T, servers []*redistest.Server, key string) (n int) {
+	t.Helper()
+	for _, s := range servers {
+		n += int(plainClient(t, s).ZCard(t.Context(), "{"+key+"}:redlock-waiters").Val())
+	}
+	return n
 }
 
 func TestRealServersHandTheKeyOverInTheOrderOfArrival(t *testing.T) {
@@ -84,7 +93,7 @@ func TestRealServersHandTheKeyOverInTheOrderOfArrival(t *testing.T) {
 			}
 		}()
 		listening(t, servers, i+1)
-		time.Sleep(20 * time.Millisecond)
+		require.Eventually(t, func() bool { return inLine(t, servers, "orders") == i+1 }, 10*time.Second, time.Millisecond)
 	}
 	for i := range lockers[1:] {
 		released := time.Now()
@@ -235,7 +244,7 @@ func TestRealServersGrantsGoOnWhenTheGateIsStoppedAndKilled(t *testing.T) {
 	for round := range 2 {
 		time.Sleep(500 * time.Millisecond)
 		gate := servers[slices.IndexFunc(servers, func(s *redistest.Server) bool {
-			n, err := plainClient(t, s).Exists(context.Background(), "{orders}:waiters").Result()
+			n, err := plainClient(t, s).Exists(context.Background(), "{orders}:redlock-waiters").Result()
 			return err == nil && n == 1
 		})]
 		stopped := time.Now()

@@ -23,12 +23,14 @@ type Locker struct {
 	workers   errgroup.Group     // one per node, and those of listeners
 	listeners []*listener        // one per node
 	lines     lines              // of callers of Acquire
+	renewals  renewals           // that are automatic
 	own       []*redis.Client    // made by Open, closed by Close
 	end       context.CancelFunc // of panel.life
 
 	mu       sync.Mutex
 	closed   bool
-	attempts sync.WaitGroup // under way; none is added once closed
+	attempts int           // calls under way; none is added once closed
+	quiet    chan struct{} // closed when there are none any more
 	held     map[*Lock]struct{}
 }
 
@@ -58,11 +60,17 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	return start(cfg, nodes, clients), nil
 }
 
-// New makes a Locker over clients that stay yours: they are used with their own settings, get
-// one hook that counts new connections, and are never closed. Each must lead to one independent node. No call waits for a client longer
-// than the node timeout, whatever the client's timeouts and retries; a lock command is never
-// sent twice. New fails for options out of range, for no clients, a nil client, and where two
-// clients have the same address. Close the Locker before the clients.
+// New makes a Locker over clients that you own. It keeps their settings and never closes them.
+// Each must lead to one independent node. No call waits for a client longer than the node
+// timeout, whatever the client's timeouts and retries; a lock command is never sent twice.
+//
+// A *redis.Client gets one hook that counts its connections, however many Lockers are made over it:
+// a new connection may lead to a server that was restarted. Other clients (Ring, ClusterClient,
+// wrappers, clones by WithTimeout) do not let their connections be counted. They cost one more
+// question to the node for every batch that has a grant, unless GuardOff is set.
+//
+// New fails for options out of range, for no clients, a nil client, a Ring of several servers, and
+// where two clients have the same address. Close the Locker before the clients.
 func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
@@ -75,7 +83,9 @@ func New(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	nodes := make([]*node, len(clients))
 	for i, c := range clients {
 		nodes[i] = newNode(names[i], c, cfg.nodeTimeout, clock.Now)
-		c.AddHook(dialCounter{&nodes[i].dials})
+		if single, ok := c.(*redis.Client); ok {
+			nodes[i].dials = dialsOf(single)
+		}
 	}
 	return start(cfg, nodes, nil), nil
 }
@@ -84,11 +94,12 @@ func start(cfg config, nodes []*node, own []*redis.Client) *Locker {
 	l := &Locker{
 		panel: panel{
 			nodes: nodes, quorum: majority(len(nodes)), clock: clock.Now, today: time.Now,
-			drift: cfg.drift, guard: newGuard(&cfg, len(nodes)),
+			drift: cfg.drift, guard: newGuard(&cfg, len(nodes), clock.Now()),
 			observer: &observer{trace: cfg.trace, log: cfg.logger},
 		},
-		cfg: cfg, own: own, held: make(map[*Lock]struct{}),
+		cfg: cfg, own: own, held: make(map[*Lock]struct{}), quiet: make(chan struct{}),
 	}
+	l.renewals = renewals{clock: l.clock, pacer: newPacer()}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.lines = lines{locker: l, channel: newToken("redlock"), memory: cfg.backoffMax, byKey: make(map[string]*line)}
 	for i, n := range nodes {
@@ -113,11 +124,14 @@ func (l *Locker) spawn(f func() error) bool {
 	return !l.closed
 }
 
-// Close ends the Locker. Attempts under way and waiting callers get ErrClosed, and
-// every held lock ends as lost (its Err finds ErrLost and ErrClosed) while its key lives out
-// its ttl: release first what should be free at once. Releases still owed to nodes that
-// answer are sent. Close waits for all that, at most four node timeouts; an error names the
-// nodes whose clients, given to New, still had not come back. Further calls do nothing.
+// Close ends the Locker. Attempts under way and waiting callers get ErrClosed at once. Every held
+// lock ends as lost (its Err finds ErrLost and ErrClosed), and its key lives out its ttl: release
+// locks first if their keys should become free immediately. Releases still owed to nodes that answer
+// are sent. Close waits for all that, at most four node timeouts. It does not wait longer for a
+// function of Trace, so it may be called from one; what that function interrupts ends after it.
+//
+// An error names the nodes whose clients, given to New, had not come back by then. Further calls
+// do nothing.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -127,6 +141,9 @@ func (l *Locker) Close() error {
 	l.closed = true
 	held := l.held
 	l.held = nil
+	if l.attempts == 0 {
+		close(l.quiet)
+	}
 	l.mu.Unlock()
 
 	l.end()
@@ -135,33 +152,46 @@ func (l *Locker) Close() error {
 		k.finish(fmt.Errorf("redlock: %s: %w: %w", quoted(k.Keys()), ErrLost, ErrClosed))
 		k.mu.Unlock()
 	}
-	l.attempts.Wait() // each ends by its own timer
+	l.awaitAttempts(l.cfg.nodeTimeout)
 	for _, n := range l.nodes {
 		n.stop()
 	}
-	stuck := l.awaitWorkers(3 * l.cfg.nodeTimeout)
+	exited, stuck := l.awaitWorkers(3 * l.cfg.nodeTimeout)
 	var errs []error
 	for _, c := range l.own {
 		errs = append(errs, c.Close())
 	}
 	if len(stuck) > 0 {
 		errs = append(errs, fmt.Errorf("redlock: close: no answer yet to a command sent to %s", strings.Join(stuck, ", ")))
-	} else {
+	}
+	if exited {
 		errs = append(errs, l.workers.Wait())
 	}
 	return errors.Join(errs...)
 }
 
-// awaitWorkers returns the names of the nodes whose worker or listener has not exited in time.
-func (l *Locker) awaitWorkers(limit time.Duration) (stuck []string) {
+// awaitAttempts waits until the attempts under way have given up, so that their undos are queued. One
+// of them may be in a function of Trace, and that function in Close.
+func (l *Locker) awaitAttempts(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	closedIn(ctx, l.quiet)
+}
+
+// awaitWorkers reports whether all workers and listeners have exited in time, and names the nodes where
+// one of them is still in a call of the client.
+func (l *Locker) awaitWorkers(limit time.Duration) (exited bool, stuck []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	exited = true
 	for i, n := range l.nodes {
-		if !closedIn(ctx, n.exited) || !closedIn(ctx, l.listeners[i].running()) {
+		works, listens := !closedIn(ctx, n.exited), !closedIn(ctx, l.listeners[i].running())
+		exited = exited && !works && !listens
+		if listens || works && n.inClient() {
 			stuck = append(stuck, n.name)
 		}
 	}
-	return stuck
+	return exited, stuck
 }
 
 // closedIn waits for c to be closed, not longer than ctx lasts.
@@ -190,14 +220,15 @@ func closedIn(ctx context.Context, c <-chan struct{}) bool {
 //
 // Errors: ErrHeld or ErrNoQuorum, both ErrNotAcquired, with the nodes' answers in a
 // *QuorumError; ctx's error beside them where it ended the call; ErrClosed. An argument out of
-// range is named, and nothing is sent.
+// range is named, and nothing is sent. Keys that end in ":redlock-fence" or ":redlock-waiters" are out of
+// range: redlock keeps such names for what stands beside a lock.
 func (l *Locker) TryAcquire(ctx context.Context, key string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
 	return l.TryAcquireAll(ctx, []string{key}, ttl, opts...)
 }
 
 // TryAcquireAll is TryAcquire for several keys as one lock: on each node all of them are taken or none,
-// and they are renewed, fenced, lost and released together. A key that is empty or given twice, and
-// no keys at all, are refused by name. The keys of a lock must share a slot on servers in cluster mode.
+// and they are renewed, fenced, lost and released together. A key that is empty or given twice, no keys at all and
+// more than 1,000, of 1 MiB each or 8 MiB together, are refused by name. The keys of a lock must share a slot on servers in cluster mode.
 func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
 	q, err := l.newRequest(keys, ttl, opts)
 	if err != nil {
@@ -244,9 +275,19 @@ func (l *Locker) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
-		l.attempts.Add(1)
+		l.attempts++
 	}
 	return !l.closed
+}
+
+// leave ends what enter began.
+func (l *Locker) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts--
+	if l.closed && l.attempts == 0 {
+		close(l.quiet)
+	}
 }
 
 // remember keeps a held lock for Close to end; false once closed.

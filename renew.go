@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
@@ -14,7 +15,8 @@ type autoRenewal struct {
 	on       bool
 	ttl      time.Duration
 	next     clock.Instant
-	failures int // in a row
+	failures int  // in a row
+	waits    bool // due, and in the queue of renewals
 }
 
 // Renew sets (never adds) the ttl of the lock on every node that holds the token, and gives
@@ -76,36 +78,89 @@ func (k *Lock) tryRenewal(ttl time.Duration) (r, other *round, err error) {
 	case k.renewal != nil:
 		return nil, k.renewal, nil
 	}
-	return k.newRenewal(now, ttl), nil, nil
+	return k.newRenewal(now, ttl, k.renewedByHand), nil, nil
 }
 
-// dueRenewal returns the automatic renewal to launch now, if it is time; k.mu is held.
+func (k *Lock) isDue(now clock.Instant) bool {
+	return !k.ended && k.auto.on && k.renewal == nil && k.auto.next.Over(now)
+}
+
+// dueRenewal returns the automatic renewal to launch now, if it is time and not too many are in
+// flight; k.mu is held. Where they are, the lock waits for its turn, as long as it is valid.
 func (k *Lock) dueRenewal(now clock.Instant) *round {
-	if k.ended || !k.auto.on || k.renewal != nil || !k.auto.next.Over(now) {
+	if k.auto.waits || !k.isDue(now) {
 		return nil
 	}
-	return k.newRenewal(now, k.auto.ttl)
+	if !k.locker.renewals.enter(k, k.until) {
+		k.auto.waits = true
+		return nil
+	}
+	return k.newRenewal(now, k.auto.ttl, k.renewedItself)
+}
+
+// renewInTurn launches the automatic renewal of a lock that had to wait for it.
+func (k *Lock) renewInTurn() {
+	now := k.clock()
+	k.mu.Lock()
+	k.leaveQueue() // it may have entered it again meanwhile
+	k.checkTime(now)
+	var r *round
+	if k.isDue(now) { // no renewal by hand was quicker
+		r = k.newRenewal(now, k.auto.ttl, k.renewedItself)
+	}
+	k.mu.Unlock()
+	if r == nil {
+		k.locker.renewals.done(ending{})
+	}
+	k.launch(r)
+}
+
+// launch sends an automatic renewal, if there is one.
+func (k *Lock) launch(r *round) {
+	if r != nil {
+		r.launch()
+		r.expireAfter(k.locker.nodeTimeout(r.ttl))
+	}
+}
+
+// leaveQueue ends the waiting for an automatic renewal; k.mu is held.
+func (k *Lock) leaveQueue() {
+	if k.auto.waits {
+		k.auto.waits = false
+		k.locker.renewals.leave(k)
+	}
 }
 
 // newRenewal makes a renewal round; the caller holds k.mu and launches it after unlocking.
 // The nodes must not keep the key beyond MaxHold, so the last renewal before it is shorter.
-func (k *Lock) newRenewal(now clock.Instant, ttl time.Duration) *round {
+func (k *Lock) newRenewal(now clock.Instant, ttl time.Duration, settle func(*round) func()) *round {
+	k.leaveQueue()
 	if k.maxHold > 0 {
 		ttl = min(ttl, max(minTTL, wholeMillis(k.holdEnd.Left(now))))
 	}
 	k.ttl = max(k.ttl, ttl)
 	k.renewal = k.prepare(&round{
-		op: renewOp, args: renewArgs(k.keys, k.token, ttl, true, k.fenceText()), start: now, ttl: ttl, gate: noGate, settle: k.renewed,
+		op: renewOp, args: renewArgs(k.keys, k.token, ttl, true, k.fenceText(), k.locker.cfg.fenceLife), start: now, ttl: ttl, gate: noGate, settle: settle,
 	})
 	return k.renewal
 }
 
-// renewed draws the consequences of a renewal and returns who is to be told; k.mu is held.
-func (k *Lock) renewed(r *round) func() {
-	late := time.Duration(0)
-	if k.auto.on { // a renewal by hand that comes early is not late
-		late = max(0, r.start.Since(k.auto.next))
+// renewedByHand is called with the verdict of a renewal by hand; k.mu is held.
+func (k *Lock) renewedByHand(r *round) func() { return k.renewed(r, 0) }
+
+// renewedItself is called with the verdict of an automatic renewal; k.mu is held.
+func (k *Lock) renewedItself(r *round) func() {
+	tell := k.renewed(r, r.start.Since(k.auto.next))
+	e := ending{start: r.start, elapsed: r.ended.Since(r.start), timeout: k.locker.nodeTimeout(r.ttl)}
+	e.won, e.failed = r.verdict == won, r.verdict != won && !k.ended
+	return func() {
+		k.locker.renewals.done(e)
+		tell()
 	}
+}
+
+// renewed draws the consequences of a renewal and returns who is to be told; k.mu is held.
+func (k *Lock) renewed(r *round, late time.Duration) func() {
 	k.conclude(r)
 	info := RenewalInfo{Key: k.Key(), Elapsed: r.ended.Since(r.start), Late: late, Until: k.until.Time(), Nodes: k.holders()}
 	if r.verdict != won {
@@ -134,9 +189,9 @@ func (k *Lock) conclude(r *round) {
 	case r.verdict == won && !until.Over(now):
 		k.until = until
 		k.auto.failures = 0
-		k.auto.next = r.start.Add(min(k.auto.ttl, ttl) / 2)
-		if k.maxHold > 0 && k.holdEnd.Left(r.start) <= r.ttl {
-			k.auto.on = false // this lease lasts until the end of MaxHold
+		k.auto.next = r.start.Add(renewalDelay(min(k.auto.ttl, ttl), rand.Float64()))
+		if k.maxHold > 0 && wholeMillis(k.holdEnd.Left(r.start)) <= ttl {
+			k.auto.on = false // this lease lasts until the end of MaxHold, as far as the wire can say
 		}
 	case r.tally.blocked():
 		k.finish(r.failureLocked(k.Keys()))
@@ -152,14 +207,24 @@ func (k *Lock) conclude(r *round) {
 	k.timer.Reset(k.alarm(now))
 }
 
-// promised is the ttl that a renewal's nodes keep the key for. One that may still get a cut-off
-// command with a shorter ttl promises no more than that.
+// promised is how long a quorum of nodes keeps the key after a renewal: the Q-th longest promise of
+// those that granted it. A node that may still get a cut-off command with a shorter ttl promises no
+// more than that. The caller holds k.mu.
 func (k *Lock) promised(r *round) time.Duration {
-	ttl := r.ttl
-	for i, s := range k.spots {
-		if s.late > 0 && r.calls[i].vote == granted {
-			ttl = min(ttl, s.late)
-		}
+	if r.verdict != won { // cut-off commands before this one have bounded until when they failed
+		return r.ttl
 	}
-	return ttl
+	promises := make([]time.Duration, 0, 9) // on the stack
+	for i, s := range k.spots {
+		if r.calls[i].vote != granted {
+			continue
+		}
+		promise := r.ttl
+		if s.cut > 0 {
+			promise = min(promise, s.cut)
+		}
+		promises = append(promises, promise)
+	}
+	slices.Sort(promises)
+	return promises[len(promises)-k.quorum]
 }

@@ -234,11 +234,13 @@ func TestAutoRenewKeepsTheLock(t *testing.T) {
 		k := w.hold(l, "orders", 20*time.Second, AutoRenew())
 		time.Sleep(5*time.Minute + time.Second)
 		require.NoError(t, k.Err())
-		require.Len(t, w.nodes[0].commands("EVALSHA"), 30, "one every ttl/2")
+		renewals := len(w.nodes[0].commands("EVALSHA"))
+		require.GreaterOrEqual(t, renewals, 30, "one every ttl/2 or sooner")
+		require.LessOrEqual(t, renewals, 38, "but not before 0.4 ttl")
 		require.NoError(t, k.Release(t.Context()))
 		time.Sleep(time.Minute)
 		w.keyless("orders")
-		require.Len(t, w.nodes[0].commands("EVALSHA"), 31, "no renewal after the release")
+		require.Len(t, w.nodes[0].commands("EVALSHA"), renewals+1, "no renewal after the release")
 	})
 }
 
@@ -291,7 +293,7 @@ func TestAutoRenewEndsAtOnceWhenAQuorumHasAnotherToken(t *testing.T) {
 			require.NoError(t, f.server.Set("orders", "someone"))
 		}
 		<-k.Done()
-		require.InDelta(t, 5*time.Second, time.Since(begin), float64(10*time.Millisecond))
+		require.InDelta(t, 4.5, time.Since(begin).Seconds(), 0.51, "at the first renewal")
 		require.ErrorIs(t, k.Err(), ErrLost)
 		var q *QuorumError
 		require.ErrorAs(t, k.Err(), &q)

@@ -40,7 +40,7 @@ func (l *Locker) Resume(ctx context.Context, key, token string, ttl time.Duratio
 	if !l.enter() {
 		return nil, l.notResumed(q, ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 	if err := ctx.Err(); err != nil {
 		return nil, l.notResumed(q, err)
 	}
@@ -70,8 +70,12 @@ func (k *Lock) newResumption(q request, now clock.Instant) *round {
 	for i := range k.spots {
 		k.spots[i].place = maybe
 	}
+	k.past = maxTTL // of the lock that is resumed: nobody tells it
+	if k.locker.cfg.maxTTL > 0 {
+		k.past = k.locker.cfg.maxTTL
+	}
 	return k.prepare(&round{
-		op: resumeOp, args: renewArgs(k.keys, k.token, q.ttl, resumeOp.sets, fence), start: now, ttl: q.ttl, gate: noGate,
+		op: resumeOp, args: renewArgs(k.keys, k.token, q.ttl, resumeOp.sets, fence, k.locker.cfg.fenceLife), start: now, ttl: q.ttl, gate: noGate,
 		settle: k.acquired,
 	})
 }

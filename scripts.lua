@@ -3,11 +3,14 @@
 -- A section starts at "-- script: name"; scripts.go splits the file there.
 
 -- script: renew
--- ARGV[2] = ttl in ms, then '1' to give the token back where it is missing, the fence ('' for none), and
--- how long numbers live in ms. Returns a list. {1, shortest PTTL until now, largest number until now}: the token was
--- there and has a new ttl; {2}: a key was missing and was set again (healed); {3}: a key is missing, and
+-- ARGV[2] = ttl in ms, then '1' to give the token back where it is missing, the fence ('' for none, '0' to
+-- learn it), and how long numbers live in ms. Returns a list. {1, shortest PTTL until now, largest number until now}: the
+-- token was there and has a new ttl; {2}: a key was missing and was set again (healed); {3}: a key is missing, and
 -- nothing was done; {0}: a key holds another token, and nothing was done. Numbers below the fence are raised to it.
+-- Each number begins a new life: ARGV[5] plus its lead on the node's clock, and at least the ttl. A number of 2^53 or
+-- more stays as it is. A call that would learn it is an error and does nothing.
 local n = ARGV[4] == '' and #KEYS or #KEYS / 2
+local effects = ARGV[4] ~= '' and redis.replicate_commands and redis.replicate_commands() -- Redis 3.2 to 4 write nothing after TIME without it
 local missing, left = false, nil
 for i = 1, n do
 	local value = redis.call('GET', KEYS[i])
@@ -23,20 +26,32 @@ end
 if missing and ARGV[3] ~= '1' then
 	return {3}
 end
+local fence, numbers, largest = tonumber(ARGV[4]), {}, 0
+for i = n + 1, #KEYS do
+	local number = tonumber(redis.call('GET', KEYS[i]) or '') or 0
+	number = number > 0 and math.min(math.floor(number), 2 ^ 53) or 0 -- Lua reads 'nan' as a number
+	if fence >= 2 ^ 53 or fence == 0 and number == 2 ^ 53 then
+		return {err = 'FENCEFULL the number of key ' .. i - n .. ' is 2^53 or more'}
+	end
+	largest = number < 2 ^ 53 and math.max(largest, number) or largest
+	numbers[i] = number
+end
 for i = 1, n do
 	if redis.call('PEXPIRE', KEYS[i], ARGV[2]) == 0 then
 		redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
 	end
 end
-local largest = 0
+local now = effects and redis.pcall('TIME') or {}
 for i = n + 1, #KEYS do
-	local number = tonumber(redis.call('GET', KEYS[i]) or '') or 0
-	if number >= 2 ^ 53 then
-		number = 0
+	local lead = 31622400000 -- 366 days, where the node does not tell the time
+	if now[1] then
+		lead = math.max(0, math.max(numbers[i], fence) / 1000 - now[1] * 1000 - now[2] / 1000)
 	end
-	largest = math.max(largest, number)
-	if number < tonumber(ARGV[4]) then
-		redis.call('SET', KEYS[i], ARGV[4], 'PX', ARGV[5])
+	local life = string.format('%.0f', math.max(tonumber(ARGV[5]) + lead, tonumber(ARGV[2])))
+	if numbers[i] < fence then
+		redis.call('SET', KEYS[i], ARGV[4], 'PX', life)
+	else
+		redis.call('PEXPIRE', KEYS[i], life)
 	end
 end
 if missing then
@@ -110,7 +125,8 @@ return results
 -- ARGV[2] = ttl in ms, then the proposal for the fence ('' for none), how long numbers live in ms, and
 -- for who waits the name of a list, a channel, when it first entered in µs ('' if it does so now), and how
 -- long a new list lives in ms. Takes all keys if they are free, or none, and stores the
--- same number for each: the proposal, or more if that is not above all of theirs. Returns {1, number, when
+-- same number for each: the proposal, or more if that is not above all of theirs. Its life is that of renew. A number
+-- of 2^53 or more is an error, and nothing is done: Lua cannot count on from there. Returns {1, number, when
 -- entered}, or {0, index of the first key that is not free, its PTTL, when entered, its token}: the first 1,024
 -- bytes of the token, '' if the key holds no string.
 -- Who waits is entered in any case: who took the keys here may still be refused elsewhere, and release takes the
@@ -119,6 +135,17 @@ return results
 local keys, args, call = KEYS, ARGV, redis.call
 local proposal = tonumber(args[3])
 local n = proposal and #keys / 2 or #keys
+local effects = proposal and redis.replicate_commands and redis.replicate_commands() -- Redis 3.2 to 4 write nothing after TIME without it
+local number = proposal or 0
+for i = n + 1, #keys do
+	local stored = math.floor(tonumber(call('GET', keys[i]) or '') or 0)
+	if stored >= number then
+		number = stored + 1
+	end
+	if number >= 2 ^ 53 then
+		return {err = 'FENCEFULL the next number of key ' .. i - n .. ' would be 2^53 or more'}
+	end
+end
 local blocked = nil
 if n == 1 then
 	blocked = not call('SET', keys[1], args[1], 'NX', 'PX', args[2]) and 1 or nil
@@ -132,17 +159,16 @@ else
 		call('SET', keys[i], args[1], 'PX', args[2])
 	end
 end
-local number = proposal or 0
 if proposal and not blocked then
-	for i = n + 1, #keys do
-		local stored = tonumber(call('GET', keys[i]) or '')
-		if stored and stored >= number and stored < 2 ^ 53 then -- beyond, Lua cannot count
-			number = stored + 1
-		end
+	local lead = 31622400000 -- 366 days, where the node does not tell the time
+	local now = effects and redis.pcall('TIME') or {}
+	if now[1] then
+		lead = math.max(0, number / 1000 - now[1] * 1000 - now[2] / 1000)
 	end
+	local life = string.format('%.0f', math.max(tonumber(args[4]) + lead, tonumber(args[2])))
 	local text = number == proposal and args[3] or string.format('%.0f', number)
 	for i = n + 1, #keys do
-		call('SET', keys[i], text, 'PX', args[4])
+		call('SET', keys[i], text, 'PX', life)
 	end
 end
 local since = args[7] or ''

@@ -57,7 +57,7 @@ func (s *survey) probeFailed(f *facts) remark {
 
 // isBroken reports whether a node did not keep the probe key for its ttl, or would keep it longer.
 func (e expiry) isBroken(d drift) bool {
-	left := time.Duration(e.millis) * time.Millisecond
+	left := millis(e.millis)
 	return e.known && (e.millis == -1 || left > probeTTL || left < probeTTL-e.within-d.allowance(probeTTL))
 }
 
@@ -120,18 +120,18 @@ func (s *survey) restartedRecently(f *facts) remark {
 	if all {
 		weigh = info
 	}
-	return weigh(what+s.guardsAnswer(f, all), round3(age))
+	return weigh(what+s.guardsAnswer(f), round3(age))
 }
 
 // guardsAnswer says what the restart guard makes of a young node's votes.
-func (s *survey) guardsAnswer(f *facts, all bool) string {
+func (s *survey) guardsAnswer(f *facts) string {
 	switch {
 	case s.guard == GuardOff:
 		return "its votes count (GuardOff), even if it forgot keys that are held"
 	case f.RunID == unknown:
 		return "its votes count, as it does not tell its run_id, even if it forgot keys that are held"
-	case all && s.guard == GuardAuto && f.restartSeen < 0:
-		return "so were all nodes, which the guard takes for a fresh deployment, so that its votes count; after a power cut wait for the longest ttl, or use GuardStrict"
+	case s.together && s.guard == GuardAuto && f.restartSeen < 0:
+		return "all nodes were started together, which the guard takes for a new deployment, so that its votes count; after a power cut wait for the longest ttl, or use GuardStrict"
 	}
 	return "the guard withholds its acquire votes until that is longer than the ttl asked for (or WithMaxTTL); nothing need be done but to know why it restarted"
 }

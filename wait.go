@@ -41,7 +41,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, ttl time.Duratio
 	if !l.enter() {
 		return nil, l.notAsked(q, ErrNotAcquired, ErrClosed)
 	}
-	defer l.attempts.Done()
+	defer l.leave()
 	w := &waiter{
 		Locker: l, ctx: ctx, request: q, begin: begin, pace: l.newPace(ctx, q, begin), gate: noGate,
 		stored: l.stored(keys), turn: make(chan struct{}, 1),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +15,10 @@ import (
 // operation is one kind of command and the strict reading of its reply.
 type operation struct {
 	name    string
-	sets    bool  // may put the token on a node
-	deletes bool  // takes it away
-	blocked error // class of the error when refusals alone keep the quorum out of reach
-	read    func(reply any) (answer, bool)
+	sets    bool                                     // may put the token on a node
+	deletes bool                                     // takes it away
+	blocked error                                    // class of the error when refusals alone keep the quorum out of reach
+	read    func(reply any, keys int) (answer, bool) // of a call for so many keys
 }
 
 // answer is what a call came to.
@@ -43,7 +42,7 @@ type answer struct {
 func unsent(err error) answer { return answer{vote: failed, err: err, unsent: true} }
 
 var (
-	acquireOp = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: func(reply any) (answer, bool) {
+	acquireOp = &operation{name: "acquire", sets: true, blocked: ErrHeld, read: func(reply any, _ int) (answer, bool) {
 		switch reply {
 		case "OK":
 			return answer{vote: granted, place: present}, true
@@ -65,16 +64,23 @@ var questionOp = &operation{name: "inspect"}
 // acquires reports whether a grant of the operation is a vote that a restarted node must not cast.
 func (op *operation) acquires() bool { return op == acquireOp || op == acquireAllOp }
 
-func readAcquireAll(reply any) (answer, bool) {
+// shortens reports whether the command may leave a key with less life than it had: all that set the
+// ttl of a key, but not those that only store a key that is missing.
+func (op *operation) shortens() bool { return !op.acquires() && !op.deletes }
+
+func readAcquireAll(reply any, keys int) (answer, bool) {
 	list, _ := reply.([]any)
 	numbers := integers(list)
 	switch {
-	case len(list) == 3 && len(numbers) == 2 && numbers[0] == 1 && numbers[1] >= 0:
-		return answer{vote: granted, place: present, fence: numbers[1], since: sinceOf(list[2])}, true
-	case len(list) == 5 && len(numbers) == 3 && numbers[0] == 0 && numbers[1] > 0 && numbers[1] <= math.MaxInt32:
-		if holder, ok := list[4].(string); ok {
+	case len(list) == 3 && len(numbers) == 2 && numbers[0] == 1 && isFence(numbers[1]):
+		if since, ok := sinceOf(list[2]); ok {
+			return answer{vote: granted, place: present, fence: numbers[1], since: since}, true
+		}
+	case len(list) == 5 && len(numbers) == 3 && numbers[0] == 0 && numbers[1] > 0 && numbers[1] <= int64(keys) && numbers[2] >= ttlGone:
+		since, ok := sinceOf(list[3])
+		if holder, isText := list[4].(string); ok && isText {
 			return answer{
-				vote: refused, place: absent, err: errOtherToken, since: sinceOf(list[3]), holder: holder,
+				vote: refused, place: absent, err: errOtherToken, since: since, holder: holder,
 				blocked: int(numbers[1] - 1), left: millis(numbers[2]), timed: numbers[2] >= 0,
 			}, true
 		}
@@ -82,12 +88,17 @@ func readAcquireAll(reply any) (answer, bool) {
 	return answer{}, false
 }
 
-// millis is the duration of so many milliseconds, or the longest there is. Other clients may give a key
-// more than 292 years.
+// ttlGone is what PTTL tells of a key that is missing; -1 of one without expiry. It tells nothing less.
+const ttlGone = -2
+
+// millis is a number of milliseconds that a node told. It is 146 years at most, so that sums of two do not
+// overflow, and 0 for a PTTL that is no time.
 func millis(n int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(max(-most, min(n, most))) * time.Millisecond
+	const most = (1 << 62) / int64(time.Millisecond)
+	return time.Duration(min(max(n, 0), most)) * time.Millisecond
 }
+
+func isFence(n int64) bool { return n >= 0 && n <= maxFence }
 
 // integers returns the integers that a list begins with.
 func integers(list []any) (numbers []int64) {
@@ -101,13 +112,22 @@ func integers(list []any) (numbers []int64) {
 	return numbers
 }
 
-func sinceOf(e any) int64 {
-	text, _ := e.(string)
-	since, _ := strconv.ParseInt(text, 10, 64)
-	return since
+// sinceOf reads when somebody entered a waiting list; "" if nobody did.
+func sinceOf(e any) (since int64, ok bool) {
+	text, ok := e.(string)
+	if text == "" {
+		return 0, ok
+	}
+	return whole(text)
 }
 
-func readRelease(reply any) (answer, bool) {
+// whole reads a number as scripts write them: digits alone.
+func whole(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
+}
+
+func readRelease(reply any, _ int) (answer, bool) {
 	code, ok := reply.(int64)
 	woke := code >= 4
 	if woke {
@@ -124,16 +144,15 @@ func readRelease(reply any) (answer, bool) {
 	return answer{}, false
 }
 
-func readRenewal(reply any) (answer, bool) {
+func readRenewal(reply any, _ int) (answer, bool) {
 	list, _ := reply.([]any)
 	numbers := integers(list)
 	if len(numbers) != len(list) {
 		return answer{}, false
 	}
 	switch {
-	case len(numbers) == 3 && numbers[0] == 1 && numbers[2] >= 0:
-		left := time.Duration(numbers[1]) * time.Millisecond
-		return answer{vote: granted, place: present, left: left, timed: left >= 0, fence: numbers[2]}, true
+	case len(numbers) == 3 && numbers[0] == 1 && numbers[1] >= ttlGone && isFence(numbers[2]):
+		return answer{vote: granted, place: present, left: millis(numbers[1]), timed: numbers[1] >= 0, fence: numbers[2]}, true
 	case len(numbers) == 1 && numbers[0] == 2:
 		return answer{vote: refused, place: present, err: errHealed}, true
 	case len(numbers) == 1 && numbers[0] == 3:
@@ -149,13 +168,13 @@ func acquireArgs(key, token any, ttl time.Duration) []any {
 }
 
 // renewArgs is what renews a lock with a fence, or none where that is 0; who only resumes it, heals not.
-func renewArgs(keys []any, token any, ttl time.Duration, heals bool, fence string) []any {
+func renewArgs(keys []any, token any, ttl time.Duration, heals bool, fence string, life time.Duration) []any {
 	heal := ""
 	if heals {
 		heal = "1"
 	}
 	args := scriptArgs(renewScript, keys, fence != "", 5)
-	return append(args, token, ttl.Milliseconds(), heal, fence, fenceLife.Milliseconds())
+	return append(args, token, ttl.Milliseconds(), heal, fence, life.Milliseconds())
 }
 
 // listLife is how long a waiting list lives: who crashed leaves no longer trace than this, and who
@@ -169,9 +188,9 @@ type listing struct {
 }
 
 // acquireAllArgs takes several keys, or proposes a fence, or goes through the gate of a key.
-func acquireAllArgs(keys []any, token any, ttl time.Duration, proposal string, at listing) []any {
+func acquireAllArgs(keys []any, token any, ttl time.Duration, proposal string, life time.Duration, at listing) []any {
 	args := scriptArgs(acquireScript, keys, proposal != "", 8)
-	args = append(args, token, ttl.Milliseconds(), proposal, fenceLife.Milliseconds())
+	args = append(args, token, ttl.Milliseconds(), proposal, life.Milliseconds())
 	if at.name == "" {
 		return args
 	}
@@ -232,18 +251,24 @@ func releaseArgs(room []any, calls []*call) []any {
 }
 
 // listName is where the waiting list of a key stands.
-func listName(key string) string { return beside(key, "waiters") }
+func listName(key string) string { return beside(key, listSuffix) }
 
 // fenceName is where the latest fence of a key stands.
-func fenceName(key string) string { return beside(key, "fence") }
+func fenceName(key string) string { return beside(key, fenceSuffix) }
+
+// What the keys beside a lock end in, and no lock's key may.
+const (
+	listSuffix  = ":redlock-waiters"
+	fenceSuffix = ":redlock-fence"
+)
 
 // beside names a key in the cluster slot of another, which the first {tag} in that one decides.
-func beside(key, what string) string {
+func beside(key, suffix string) string {
 	_, after, found := strings.Cut(key, "{")
 	if found && strings.Index(after, "}") > 0 {
-		return key + ":" + what
+		return key + suffix
 	}
-	return "{" + key + "}:" + what
+	return "{" + key + "}" + suffix
 }
 
 // command is what travels as one Redis command: one call, or several releases.
@@ -274,7 +299,7 @@ func (c *command) outcome(i int, execErr error) answer {
 		}
 		reply = results[i]
 	}
-	a, ok := op.read(reply)
+	a, ok := op.read(reply, c.calls[i].width())
 	switch {
 	case !ok:
 		return unexpected(op, reply)
@@ -290,7 +315,7 @@ func (c *command) wideOutcome(i int, results []any) (worst answer) {
 		return unexpected(releaseOp, results)
 	}
 	for _, result := range results {
-		a, ok := releaseOp.read(result)
+		a, ok := releaseOp.read(result, len(results))
 		if !ok {
 			return unexpected(releaseOp, result)
 		}
@@ -351,8 +376,9 @@ var advice = []struct{ prefix, text string }{
 	{"CLUSTERDOWN", "this node belongs to a cluster: give independent nodes"},
 	{"NOAUTH", "the node wants a password: put it into the node's URL"},
 	{"WRONGPASS", "check user and password in the node's URL"},
-	{"NOPERM", "the node's user needs SET, GET, DEL, EXISTS, PTTL, PEXPIRE, EVALSHA, SCRIPT LOAD and INFO, on this key and what stands beside it"},
+	{"NOPERM", "the node's user needs SET, GET, DEL, EXISTS, PTTL, PEXPIRE, EVALSHA, SCRIPT LOAD and INFO, and TIME for fences, on this key and what stands beside it"},
 	{"WRONGTYPE", "the key holds something else than a lock"},
+	{"FENCEFULL", "set this machine's clock if it is wrong; or else delete {key}:redlock-fence on all nodes, and the number that the guarded resource has stored"},
 	{"OOM", "the node is out of memory"},
 	{"LOADING", "the node is still loading its data"},
 }

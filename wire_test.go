@@ -74,8 +74,8 @@ func nameOf(op *operation, reply any) string {
 func wantedOf(op *operation, reply any) (answer, bool) {
 	name := nameOf(op, reply)
 	var left, fence int64
-	if n, err := fmt.Sscanf(name, "renew:[int64 int64 int64]:[1 %d %d]", &left, &fence); n == 2 && err == nil && fence >= 0 {
-		return answer{vote: granted, place: present, timed: left >= 0, left: time.Duration(left) * time.Millisecond, fence: fence}, true
+	if n, err := fmt.Sscanf(name, "renew:[int64 int64 int64]:[1 %d %d]", &left, &fence); n == 2 && err == nil && left >= -2 && fence >= 0 && fence < 1<<53 {
+		return answer{vote: granted, place: present, timed: left >= 0, left: millis(left), fence: fence}, true
 	}
 	want, good := goodReplies[name]
 	return want, good
@@ -105,7 +105,7 @@ func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
 
 	for left, timed := range map[int64]bool{0: true, 1500: true, -1: false, -2: false} {
 		got := answeredCall(renewOp, []any{int64(1), left, int64(7)}, nil).outcome(0, nil)
-		want := answer{vote: granted, place: present, timed: timed, left: time.Duration(left) * time.Millisecond, fence: 7}
+		want := answer{vote: granted, place: present, timed: timed, left: max(0, time.Duration(left)*time.Millisecond), fence: 7}
 		require.Equal(t, want, got, "%d ms left", left)
 	}
 }
@@ -147,7 +147,7 @@ func anyReply() *rapid.Generator[any] {
 
 func checkReply(t require.TestingT, op *operation, reply any) {
 	want, good := wantedOf(op, reply)
-	got, ok := op.read(reply)
+	got, ok := op.read(reply, 1)
 	require.Equal(t, good, ok, "%s", nameOf(op, reply))
 	require.Equal(t, want, got, "%s", nameOf(op, reply))
 
@@ -179,6 +179,46 @@ func TestAnyOtherReplyIsAFailureAndNeverAVote(t *testing.T) {
 		}
 	}
 	rapid.Check(t, checkAnyReply)
+}
+
+// checkBounds reads what a node might send to trip up arithmetic, or an index.
+func checkBounds(t *rapid.T) {
+	number := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-3, 7), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 1 << 53, 1<<53 - 1}))
+	part := rapid.OneOf(
+		rapid.Map(number, func(n int64) any { return n }),
+		rapid.Map(number, func(n int64) any { return fmt.Sprint(n) }),
+		rapid.SampledFrom(oddReplies),
+	)
+	reply := rapid.OneOf(part, rapid.Map(rapid.SliceOfN(part, 0, 6), func(list []any) any { return list })).Draw(t, "reply")
+	keys := rapid.IntRange(1, 5).Draw(t, "keys")
+	for _, op := range []*operation{acquireOp, acquireAllOp, fenceOp, renewOp, resumeOp, releaseOp} {
+		a, ok := op.read(reply, keys)
+		if !ok {
+			require.Equal(t, answer{}, a, "%s", op.name)
+			continue
+		}
+		require.True(t, a.blocked >= 0 && a.blocked < keys, "key %d of %d", a.blocked, keys)
+		require.True(t, a.left >= 0 && a.left+a.left >= a.left, "%v left", a.left)
+		require.True(t, a.since >= 0 && a.fence >= 0 && a.fence < 1<<53, "%+v", a)
+	}
+	r := readingOf(reply, nil)
+	require.True(t, r.left >= -1 && (r.left < 0 || r.left+r.left >= r.left) && r.fence >= 0, "%+v", r)
+}
+
+func TestNoReplyLeadsToAnIndexOrATimeOutOfRange(t *testing.T) { rapid.Check(t, checkBounds) }
+
+func FuzzBounds(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkBounds)) }
+
+func TestMillisecondsOfANodeNeverOverflow(t *testing.T) {
+	for n, want := range map[int64]time.Duration{
+		math.MinInt64: 0, -1: 0, 0: 0, 1: time.Millisecond, 1 << 31: 1 << 31 * time.Millisecond,
+	} {
+		require.Equal(t, want, millis(n))
+	}
+	for _, n := range []int64{9000000000 * 1000, 9999999999 * 1000, math.MaxInt64} { // "for ever", as people write it
+		require.Greater(t, millis(n), 140*365*24*time.Hour)
+		require.Greater(t, millis(n)+millis(n), millis(n))
+	}
 }
 
 func FuzzReply(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkAnyReply)) }
@@ -259,6 +299,7 @@ func TestExplainSaysWhatToDoAboutRepliesThatALockCannotWorkWith(t *testing.T) {
 		"NOPERM this user has no permissions":                   "EVALSHA",
 		"WRONGTYPE Operation against a key":                     "something else than a lock",
 		"OOM command not allowed":                               "out of memory",
+		"FENCEFULL the next number":                             "clock",
 		"LOADING Redis is loading the dataset in memory":        "still loading",
 	} {
 		for _, err := range []error{
@@ -273,7 +314,7 @@ func TestExplainSaysWhatToDoAboutRepliesThatALockCannotWorkWith(t *testing.T) {
 		}
 		require.Equal(t, errors.New(reply), explain(errors.New(reply)), "not said by a node")
 	}
-	require.Len(t, advice, 10, "the table above has them all")
+	require.Len(t, advice, 11, "the table above has them all")
 }
 
 func TestExplainLeavesOtherErrorsAsTheyAre(t *testing.T) {
@@ -308,11 +349,11 @@ func TestNoCommandIsSentAgainByTheClient(t *testing.T) {
 func TestTheCommandsOnTheWire(t *testing.T) {
 	ttl := 1500*time.Millisecond + 999*time.Microsecond
 	require.Equal(t, []any{"set", "orders", "me/x", "nx", "px", int64(1500)}, acquireArgs("orders", "me/x", ttl))
-	require.Equal(t, []any{"evalsha", renewScript.sha, 1, "orders", "me/x", int64(1500), "1", "", int64(604800000)}, renewArgs([]any{"orders"}, "me/x", ttl, true, ""))
-	require.Equal(t, []any{"evalsha", renewScript.sha, 4, "a", "b", "{a}:fence", "{b}:fence", "me/x", int64(1500), "", "17", int64(604800000)}, renewArgs([]any{"a", "b"}, "me/x", ttl, false, "17"))
-	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "b", "me/x", int64(1500), "", int64(604800000)}, acquireAllArgs([]any{"a", "b"}, "me/x", ttl, "", listing{}))
-	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "{a}:fence", "me/x", int64(1500), "17", int64(604800000), "{a}:waiters", "redlock/me", "23", int64(30000)},
-		acquireAllArgs([]any{"a"}, "me/x", ttl, "17", listing{"{a}:waiters", "redlock/me", 23}))
+	require.Equal(t, []any{"evalsha", renewScript.sha, 1, "orders", "me/x", int64(1500), "1", "", int64(604800000)}, renewArgs([]any{"orders"}, "me/x", ttl, true, "", defaultFenceLife))
+	require.Equal(t, []any{"evalsha", renewScript.sha, 4, "a", "b", "{a}:redlock-fence", "{b}:redlock-fence", "me/x", int64(1500), "", "17", int64(3600000)}, renewArgs([]any{"a", "b"}, "me/x", ttl, false, "17", time.Hour))
+	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "b", "me/x", int64(1500), "", int64(604800000)}, acquireAllArgs([]any{"a", "b"}, "me/x", ttl, "", defaultFenceLife, listing{}))
+	require.Equal(t, []any{"evalsha", acquireScript.sha, 2, "a", "{a}:redlock-fence", "me/x", int64(1500), "17", int64(60000), "{a}:redlock-waiters", "redlock/me", "23", int64(30000)},
+		acquireAllArgs([]any{"a"}, "me/x", ttl, "17", time.Minute, listing{"{a}:redlock-waiters", "redlock/me", 23}))
 	require.Equal(t, []any{"evalsha", releaseScript.sha, 2, "a", "b", "me/x", "me/x"}, releaseAllArgs([]any{"a", "b"}, "me/x"))
 	require.Equal(t, []any{"evalsha", releaseScript.sha, 1, "orders", "me/x"}, releaseArgs(nil, []*call{{debt: &debt{key: "orders", token: "me/x"}}}))
 }

@@ -74,7 +74,7 @@ func TestAnExitCodeIsAnUnsigned32BitNumber(t *testing.T) {
 	if strconv.IntSize < 64 {
 		t.Skip("it needs an int of 64 bits")
 	}
-	c, _ := play(t, "exit", strconv.Itoa(0xC000013A))
+	c, _ := play(t, "exit", strconv.FormatInt(0xC000013A, 10))
 	waitFor(t, c)
 	assert.EqualValues(t, uint32(0xC000013A), c.status())
 }

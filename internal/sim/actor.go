@@ -114,11 +114,11 @@ func (a *actor) acquire(l *redlock.Locker, o *operation, ttl time.Duration) (loc
 		if chance(a.rng, 0.7) {
 			wait := a.patience(ttl)
 			options = append(options, redlock.Wait(wait))
-			what, bound = fmt.Sprintf("acquire, wait %v", wait), wait+a.attempt(2*timeout, timeout)
+			what, bound = fmt.Sprintf("acquire, wait %v", wait), stretched(wait, a.machine.ppm)+a.attempt(2*timeout, timeout)
 		} else if _, ok := ctx.Deadline(); ok {
 			bound = ends
 		} else {
-			bound = defaultWait + a.attempt(2*timeout, timeout)
+			bound = stretched(defaultWait, a.machine.ppm) + a.attempt(2*timeout, timeout)
 		}
 	}
 	a.log.add(o.name, "asks for %v: %s, ttl %v, ctx ends after %v", o.keys, what, ttl, ends)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,18 +18,27 @@ import (
 
 const root = "../.." // the library
 
+// module is what the import paths of the library begin with.
+const module = "github.com/redlock-go/redlock"
+
 // seeding makes the library's source of jitter, and the order of its workers, functions of the
-// virtual time, and gives lockers wall clocks of their own.
+// virtual time, and gives each locker the clocks that the simulator keeps for it (package jitter).
 var seeding = []mutation{
-	{"*.go", `"math/rand/v2"`, `rand "github.com/redlock-go/redlock/internal/sim/jitter"`},
+	{anyGo, `"math/rand/v2"`, `rand "` + module + `/internal/sim/jitter"`},
 	{"wait.go", "rand.Float64)", "func() float64 { return rand.Float64For(w.owner) })"},
 	{"node.go", "runtime.Gosched()", "rand.Yield(runtime.Gosched, n.index)"},
 	{"node.go", "	defer close(n.exited)\n", "	defer close(n.exited)\n	rand.Yield(nil, n.index)\n"}, // at the start
-	{"redlock.go", "import (\n", "import (\n	rand \"github.com/redlock-go/redlock/internal/sim/jitter\"\n"},
+	{"redlock.go", "import (\n", "import (\n	rand \"" + module + "/internal/sim/jitter\"\n"},
 	{"redlock.go", "today: time.Now,", "today: rand.Today(cfg.owner),"},
+	{"redlock.go", "clock.Now", "rand.Clock(cfg.owner)"},
+	{"redlock.go", "type Locker struct {", "var _ clock.Instant\n\ntype Locker struct {"}, // the import is used still
 }
 
-// mutation replaces a text that stands exactly once in a file of the library.
+// anyGo stands for every Go file of the module.
+const anyGo = "*.go"
+
+// mutation replaces a text in a file of the library, which is named by its path from the module's root. It
+// stands there exactly once; but all places are replaced for seeding.
 type mutation struct{ file, old, new string }
 
 // child is a build of this package's tests over a copy of the library.
@@ -59,40 +69,33 @@ func build(t *testing.T, race bool, mutations ...mutation) *child {
 // overlay writes the changed files to dir, and the list of them that go build -overlay takes.
 func overlay(t *testing.T, dir string, mutations []mutation) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*.[gl][ou]*")) // .go and .lua
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files of the library in %s: %v", root, err)
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
 	}
-	replace := make(map[string]string)
-	for _, file := range files {
-		before, err := os.ReadFile(file)
+	replace, used := make(map[string]string), make(map[string]bool)
+	for _, file := range librarysFiles(t) {
+		before, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := string(before)
-		for _, m := range seeding {
-			if ok, _ := filepath.Match(m.file, filepath.Base(file)); !ok {
-				continue
-			}
-			if m.file == filepath.Base(file) && !strings.Contains(after, m.old) {
-				t.Fatalf("%s has not got %q any more; adapt seeding to the library", m.file, m.old)
-			}
-			after = strings.ReplaceAll(after, m.old, m.new)
-		}
+		after := seeded(t, file, string(before))
 		for _, m := range mutations {
-			if m.file == filepath.Base(file) {
-				after = m.apply(t, after)
+			if m.file == file {
+				used[file], after = true, m.apply(t, after)
 			}
 		}
-		if strings.HasSuffix(file, "_test.go") || after == string(before) {
+		if after == string(before) {
 			continue
 		}
-		path, err := filepath.Abs(file)
-		if err != nil {
-			t.Fatal(err)
+		copied := filepath.Join(dir, strings.ReplaceAll(file, "/", "+"))
+		replace[filepath.Join(absolute, filepath.FromSlash(file))] = copied
+		write(t, copied, []byte(after))
+	}
+	for _, m := range mutations {
+		if !used[m.file] {
+			t.Fatalf("there is no %s any more; adapt the control to the library", m.file)
 		}
-		replace[path] = filepath.Join(dir, filepath.Base(file))
-		write(t, replace[path], []byte(after))
 	}
 	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -100,6 +103,44 @@ func overlay(t *testing.T, dir string, mutations []mutation) string {
 	}
 	write(t, filepath.Join(dir, "overlay.json"), list)
 	return filepath.Join(dir, "overlay.json")
+}
+
+// librarysFiles returns the paths of Go and Lua files from the module's root, without those of tests, of other
+// modules and of the simulator itself.
+func librarysFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		switch _, module := os.Stat(filepath.Join(root, path, "go.mod")); {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && (module == nil || path == "internal/sim" || strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir() || strings.HasSuffix(path, "_test.go"):
+		case strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".lua"):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files of the library in %s: %v", root, err)
+	}
+	return files
+}
+
+// seeded makes the replacements of seeding in the text of a file.
+func seeded(t *testing.T, file, text string) string {
+	t.Helper()
+	for _, m := range seeding {
+		switch {
+		case m.file == anyGo && strings.HasSuffix(file, ".go"):
+		case m.file != file:
+			continue
+		case !strings.Contains(text, m.old):
+			t.Fatalf("%s has not got %q any more; adapt seeding to the library", m.file, m.old)
+		}
+		text = strings.ReplaceAll(text, m.old, m.new)
+	}
+	return text
 }
 
 func (m mutation) apply(t *testing.T, text string) string {

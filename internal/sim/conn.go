@@ -33,6 +33,9 @@ type conn struct {
 // dial connects a client to a node. It takes a round trip, and as long as the way is blocked
 // or nobody is there to refuse.
 func (w *wire) dial(ctx context.Context, n *node, client int, on lane) (net.Conn, error) {
+	if err := ctx.Err(); err != nil { // as when a subscription fails because its locker is closed: by chance
+		return nil, err
+	}
 	n.log.add(w.up.nameOf(on), "dials")
 	f := w.flow(on)
 	for _, l := range []*link{w.up, w.down} {

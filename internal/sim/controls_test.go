@@ -18,8 +18,8 @@ type control struct {
 var controls = []control{
 	{name: "drift 0", rule: OneHolder, mutations: []mutation{{
 		"drift.go",
-		"return start.add(ttl - d.allowance(ttl))",
-		"return start.add(ttl)",
+		"return start.Add(ttl - d.allowance(ttl))",
+		"return start.Add(ttl)",
 	}}},
 	{name: "quorum N/2", rule: OneHolder, mutations: []mutation{{
 		"quorum.go",
@@ -48,7 +48,7 @@ var controls = []control{
 	}}},
 	{name: "loss not signalled", rule: LossIsTold, mutations: []mutation{{
 		"lock.go",
-		"return max(0, next.left(now))",
+		"return max(0, next.Left(now))",
 		"return time.Minute",
 	}}},
 	{name: "release waits for all it asked", rule: CallsReturn, mutations: []mutation{{
@@ -58,8 +58,32 @@ var controls = []control{
 	}}},
 	{name: "guard window of a short ttl", rule: OneHolder, mutations: []mutation{{
 		"guard.go",
-		"window := max(ttl, g.maxTTL)",
-		"window := ttl",
+		"longest := max(ttl, g.maxTTL)",
+		"longest := ttl",
+	}}},
+	{name: "window without drift", rule: OneHolder, mutations: []mutation{{
+		"guard.go",
+		"return longest + 2*g.drift.allowance(longest)",
+		"return longest",
+	}}},
+	{name: "all young is fresh", rule: OneHolder, mutations: []mutation{{
+		"guard.go",
+		"return true, !restarted && last.earliest.Since(first.started) <= startedTogether",
+		"return true, !restarted",
+	}}},
+	{name: "guard behind an uncounted client", rule: OneHolder, mutations: []mutation{{
+		"guard.go",
+		"if dials == n.met && (dials > 0 || !grants) {",
+		"if dials == n.met {",
+	}}},
+	{name: "a node that stops telling its run_id counts", rule: OneHolder, mutations: []mutation{
+		{"guard.go", "	if n.silent {\n", "	if false {\n"},
+		{"guard.go", "case n.guard.identity(n.index).known, notNow(err):", "case notNow(err):"},
+	}},
+	{name: "suspensions are not counted", rule: OneHolder, mutations: []mutation{{
+		"internal/clock/clock.go",
+		"{ return sum(t.at.Sub(u.at), t.slept-u.slept) }",
+		"{ return t.at.Sub(u.at) }",
 	}}},
 	{name: "release wakes nobody", rule: WakingWorks, mutations: []mutation{{
 		"scripts.lua",
@@ -130,6 +154,11 @@ var controls = []control{
 		"scripts.lua",
 		"for i = n + 1, #keys do\n		call(",
 		"for i = n + 1, n + 1 do\n		call(",
+	}}},
+	{name: "a fence life without the clock's lead", rule: FencesGrow, mutations: []mutation{{
+		"scripts.lua",
+		"lead = math.max(0, number / 1000 - now[1] * 1000 - now[2] / 1000)",
+		"lead = 0",
 	}}},
 	{name: "several keys are taken where some are free", rule: OneHolder, mutations: []mutation{{
 		"scripts.lua",

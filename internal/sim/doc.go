@@ -17,18 +17,50 @@
 // in silence, and restart with or without memory; links become slow, or are cut off in one
 // direction or both and bring later what they kept; single messages are lost, cut or delayed
 // for seconds; subscriptions fall silent; connections break; script caches vanish. Nodes where
-// somebody waits are hit more often. Every node's clock runs at a rate of its own, up to 1 %
-// faster or slower than the lockers'. Lockers cannot have clocks of different rates in one
-// bubble, but only the difference to the nodes' counts.
+// somebody waits are hit more often. Machines of clients are suspended, and their times of day set, back and
+// forth.
+//
+// # Clocks
+//
+// Every node and every locker has a clock with a rate of its own (clock.go; the overlay gives lockers theirs, see
+// below). Each locker's differs from each node's by up to 1 %, so two lockers' may differ by nearly 2 %. Timers run by
+// the time of the bubble, which is true time. So no locker's clock is faster than that; most are slower, and
+// the nodes' are moved accordingly. A timer of a slow locker fires too early by its clock, and must be set again.
+//
+// CallsReturn allows for a slow clock where the library reads it: the wait limit of Acquire takes a locker whose
+// clock is slower by r longer by 1/(1−r), that is 2 % at most, and 100 ns for timers that are set again. Rounds, renewals
+// and releases end by timers and are allowed nothing. KeysEnd waits for plan.settling as the slowest clock
+// sees it. No other rule needs an allowance.
+//
+// While a machine is suspended, nothing passes its links, and what they keep arrives afterwards. Its goroutines
+// cannot be stopped here. But its monotonic clock stands still, and clock.At tells the library what it has
+// missed. No allowance is made for that either.
+//
+// # Maintenance
+//
+// In a seventh of the seeds the run begins with a lock that is held while all nodes, or a quorum, are restarted
+// without their data (service.go). Another locker asks for the key again and again: it was there before, or
+// begins between two restarts, or after the last. It asks most often when the holder's validity comes to its end.
+// Where it has known all nodes, they may tell no run_id any more, or refuse INFO, after their restart.
+// (Nodes that tell nothing to somebody who never knew them are trusted, as is documented.)
+//
+// In the weather, too, all nodes may lose their data. With GuardAuto no two nodes start within plan.gap of each
+// other, then or later: it takes nodes that were started together for a new deployment. A power cut is for
+// GuardStrict, with which anything may happen. The same keeps a quorum from being started together, which is what
+// GuardAuto would trust after 45 s without the others. (Nodes that are young from the start have lost nothing
+// by that.) One node alone does not lose its data with GuardAuto.
+//
+// In three fifths of the seeds some lockers, or all, have clients whose connections cannot be counted (client.go).
 //
 // # Fences
 //
-// In two fifths of the seeds all lockers use fences. Their wall clocks are up to a second ahead of
-// true time (the overlay gives them one each, see below). In half of these runs there is no restart
+// In two fifths of the seeds all lockers use fences. Their times of day are up to a second ahead of
+// true time, before they are set. In half of these runs there is no restart
 // guard, a minority of the nodes forgets or all may, and single locks are evicted: the lock itself
 // can break, and OneHolder and LossIsTold are not judged, but numbers must grow. In more than half
 // of them each locker is cut off from a minority of its own, so that grants come from bare quorums
-// that differ.
+// that differ. At the end of some runs more time passes than numbers live, and
+// one locker's time of day is ahead by more than that (age.go).
 //
 // # Nodes
 //
@@ -37,7 +69,8 @@
 // call its Dispatch, so that a node executes one command after the other at the very instant at
 // which the network delivers it. Lua runs the text that was loaded, in an interpreter that is
 // kept: miniredis sets up a new one for each call, which takes most of a run's time. INFO
-// server is answered here: run_id changes with each restart, uptime goes by the node's clock.
+// server is answered here (info.go): run_id changes with each restart, uptime goes by the node's clock, and in
+// some seeds there is no server_time_usec, as before Redis 7.
 // Channels are kept here too, and a subscriber counts until its connection is seen to break.
 //
 // # The finale
@@ -80,10 +113,6 @@
 //
 // KeyIsTaken, WakingWorks and InOrder are for the finale alone.
 //
-// With GuardAuto no run lets all nodes lose their data within the largest ttl: a Locker that is
-// new then takes them for a fresh deployment, as GuardAuto is documented to do, and grants what
-// is held. With GuardStrict anything may happen.
-//
 // # Same seed, same run
 //
 // The log of a run is the same each time. Everything that draws random numbers has a stream of
@@ -100,7 +129,8 @@
 //     the other.
 //   - a subscription and a worker may find out at one instant that a node is down, and dial at
 //     one instant. Each has a lane of its own on a link, with random numbers of its own.
-//   - a locker's clock is true time and what its owner's name says behind an @: the overlay does that too.
+//   - a locker's clocks are those that package jitter keeps under its owner's name: the overlay does that too. It may
+//     change any file of the module, by its path from the root.
 //   - channels are random, and the lowest is the first of two that enter a waiting list at one
 //     instant. So a node never tells the same TIME twice.
 //   - a worker's deadline and its round's, and those of several workers, fall on the same

@@ -47,7 +47,7 @@ func (s *scripts) locksOf(args []string) locks {
 		return locks{keys: keys, tokens: rest[:n], apart: true}
 	case script.sets:
 		l := locks{keys: keys}
-		if i := slices.IndexFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":fence") }); i > 0 {
+		if i := slices.IndexFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":redlock-fence") }); i > 0 {
 			l.keys, l.fences = keys[:i], keys[i:]
 		}
 		l.tokens = slices.Repeat(rest[:1], len(l.keys))

@@ -11,6 +11,7 @@ import (
 type fault struct {
 	text       string
 	begin, end func() // end may be nil: the fault is but a moment
+	starts     bool   // its end is the start of a node
 }
 
 // weather makes faults come and go until it is told to clear up.
@@ -21,6 +22,7 @@ type weather struct {
 	mu     sync.Mutex
 	clear  bool
 	active []*fault
+	starts time.Time // the last start of a node so far, or planned
 }
 
 // run brings faults at random moments until the weather clears up.
@@ -74,6 +76,10 @@ func (w *weather) bring(f *fault, lasts time.Duration) bool {
 		f.begin()
 		return true
 	}
+	if f.starts && w.plan.spaced(w.settings) {
+		lasts = max(lasts, time.Until(w.starts.Add(w.plan.gap())))
+		w.starts = time.Now().Add(lasts)
+	}
 	w.log.add("weather", "%s for %v", f.text, lasts)
 	f.begin()
 	w.active = append(w.active, f)
@@ -94,11 +100,16 @@ func (w *weather) end(f *fault) {
 	}
 }
 
-// clearUp ends all faults for good.
+// clearUp ends all faults for good. Nodes that must not start at the same time take the time that they need.
 func (w *weather) clearUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clear = true
+	if w.plan.spaced(w.settings) {
+		w.mu.Unlock()
+		time.Sleep(time.Until(w.starts) + time.Nanosecond)
+		w.mu.Lock()
+	}
 	w.log.add("weather", "clears up")
 	for _, f := range w.active {
 		f.end()
@@ -114,15 +125,12 @@ func (w *weather) draw() *fault {
 		key := fmt.Sprintf("key%d", w.rng.IntN(w.plan.keys))
 		return &fault{text: fmt.Sprintf("node %d evicts %s", node, key), begin: func() { w.nodes[node].evict(key) }}
 	}
-	switch w.rng.IntN(10) {
+	switch w.rng.IntN(12) {
 	case 0, 1:
 		return w.hang(node)
 	case 2, 3:
 		silent, memory := chance(w.rng, 0.3), chance(w.rng, 0.3)
-		if w.plan.restarts(node, w.settings) {
-			return w.crash(node, silent, memory || !w.plan.forgets(node, w.settings))
-		}
-		return w.hang(node)
+		return w.crash(node, silent, memory || !w.plan.forgets(node, w.settings))
 	case 4:
 		return w.slow(fmt.Sprintf("node %d", node), anyone, node)
 	case 5:
@@ -133,6 +141,8 @@ func (w *weather) draw() *fault {
 		return w.block(fmt.Sprintf("client %d", client), client, anyone)
 	case 8:
 		return w.block(fmt.Sprintf("node %d", node), anyone, node)
+	case 9, 10:
+		return w.suspend(client)
 	}
 	if chance(w.rng, 0.5) {
 		return &fault{text: fmt.Sprintf("node %d loses its scripts", node), begin: w.nodes[node].flushScripts}
@@ -159,7 +169,7 @@ func (w *weather) victim() int {
 
 func (w *weather) hang(i int) *fault {
 	n := w.nodes[i]
-	return &fault{fmt.Sprintf("node %d hangs", i), n.hang, func() { n.resume(w.rng) }}
+	return &fault{text: fmt.Sprintf("node %d hangs", i), begin: n.hang, end: func() { n.resume(w.rng) }}
 }
 
 func (w *weather) crash(i int, silent, memory bool) *fault {
@@ -171,12 +181,33 @@ func (w *weather) crash(i int, silent, memory bool) *fault {
 		text += ", loses its data,"
 	}
 	n := w.nodes[i]
-	return &fault{text, func() { n.crash(silent) }, func() {
-		n.restart(memory)
-		if !memory {
-			w.check.forgets(i)
-		}
-	}}
+	return &fault{text: text, starts: true, begin: func() { n.crash(silent) }, end: func() { w.restart(i, memory) }}
+}
+
+// restart brings a node back.
+func (w *world) restart(i int, memory bool) {
+	w.nodes[i].restart(memory)
+	if !memory {
+		w.check.forgets(i)
+	}
+}
+
+// suspend sends a client's machine to sleep. Nothing passes its links, which is all that its callers can see of it:
+// goroutines cannot be made to sleep here. But its clock shows in the end what it would have. Its time of day
+// may be set meanwhile, as it may at any time.
+func (w *weather) suspend(client int) *fault {
+	f := w.cutOff("", client, anyone, true, true)
+	m := &w.lockers[client].machine
+	set := choose[time.Duration](w.rng, 0, 0, 1, -1) * between(w.rng, time.Millisecond, time.Hour)
+	begin, end := f.begin, f.end
+	if chance(w.rng, 0.2) {
+		return &fault{text: fmt.Sprintf("client %d's time of day is set by %v", client, set), begin: func() { m.set(set) }}
+	}
+	return &fault{
+		text:  fmt.Sprintf("client %d's machine is suspended, and its time of day set by %v,", client, set),
+		begin: func() { begin(); m.suspend() },
+		end:   func() { m.set(set); m.resume(); end() },
+	}
 }
 
 const anyone = -1
@@ -187,9 +218,9 @@ func (w *weather) slow(text string, client, node int) *fault {
 	extra := between(w.rng, time.Millisecond, w.plan.timeout()*5/4)
 	upwards, downwards := w.direction()
 	return &fault{
-		fmt.Sprintf("%s is slower by %v (%s)", text, extra, arrows(upwards, downwards)),
-		func() { w.eachDirection(client, node, upwards, downwards, func(l *link) { l.slow(extra) }) },
-		func() { w.eachDirection(client, node, upwards, downwards, func(l *link) { l.slow(-extra) }) },
+		text:  fmt.Sprintf("%s is slower by %v (%s)", text, extra, arrows(upwards, downwards)),
+		begin: func() { w.eachDirection(client, node, upwards, downwards, func(l *link) { l.slow(extra) }) },
+		end:   func() { w.eachDirection(client, node, upwards, downwards, func(l *link) { l.slow(-extra) }) },
 	}
 }
 
@@ -202,9 +233,9 @@ func (w *weather) block(text string, client, node int) *fault {
 func (w *weather) cutOff(text string, client, node int, upwards, downwards bool) *fault {
 	spread := w.plan.timeout() * 9 / 10 // a release that is repeated after a node timeout comes later
 	return &fault{
-		fmt.Sprintf("%s is cut off (%s)", text, arrows(upwards, downwards)),
-		func() { w.eachDirection(client, node, upwards, downwards, (*link).block) },
-		func() { w.eachDirection(client, node, upwards, downwards, func(l *link) { l.unblock(spread) }) },
+		text:  fmt.Sprintf("%s is cut off (%s)", text, arrows(upwards, downwards)),
+		begin: func() { w.eachDirection(client, node, upwards, downwards, (*link).block) },
+		end:   func() { w.eachDirection(client, node, upwards, downwards, func(l *link) { l.unblock(spread) }) },
 	}
 }
 

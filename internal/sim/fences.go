@@ -1,19 +1,6 @@
 package sim
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/redlock-go/redlock"
-)
-
-// fenceOptions give a locker fences and a clock of its own, which its owner's name tells to jitter.Today.
-func fenceOptions(p plan, locker int) []redlock.Option {
-	if !p.fenced {
-		return nil
-	}
-	return []redlock.Option{redlock.WithFencing(), redlock.WithOwner(fmt.Sprintf("c%d@%v", locker, p.skews[locker]))}
-}
+import "time"
 
 // fences is what the checker knows of numbers.
 type fences struct {

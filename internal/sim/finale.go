@@ -23,7 +23,7 @@ type finale struct {
 func (w *world) finale(c *calls) *finale {
 	f := &finale{world: w, calls: c, rng: stream(w.plan.seed, "finale"), ttl: 2 * w.plan.ttl}
 	for _, i := range f.rng.Perm(w.plan.lockers) {
-		if l := w.lockers[i]; 8*l.way() < min(w.plan.timeout(), f.ttl/4) {
+		if l := w.lockers[i]; (8+f.asking())*l.way() < min(w.plan.timeout(), f.ttl/4) {
 			f.cast, f.way = append(f.cast, l), max(f.way, l.way())
 		}
 	}
@@ -49,12 +49,14 @@ func (l *locker) way() (longest time.Duration) {
 //	8 ways           for that one
 //	4 ways           with fences, for a second round of both
 //	2 node timeouts  in which a connection is found to be broken
+//
+// Each of these nine batches takes 2 ways more where nodes are asked after each who they are.
 func (f *finale) limit() time.Duration {
 	backoff := f.plan.backoffMax
 	if backoff == 0 {
 		backoff = defaultBackoff
 	}
-	return (19+2*f.raising())*f.way + backoff + 2*f.plan.timeout()
+	return (19+2*f.raising()+18*f.asking()/4)*f.way + backoff + 2*f.plan.timeout()
 }
 
 const (
@@ -63,8 +65,9 @@ const (
 )
 
 // usual is how long a hand-over takes if its wake-up arrives: to the gate, from there to the one
-// who is woken, and twice there and back, to the gate and to the others; with fences perhaps once more.
-func (f *finale) usual() time.Duration { return (6 + f.raising()) * f.way }
+// who is woken, and twice there and back, to the gate and to the others; with fences perhaps once more, and twice
+// where nodes are asked who they are.
+func (f *finale) usual() time.Duration { return (6 + f.raising() + f.asking()) * f.way }
 
 // raising is how many ways the round takes that raises a fence, if there is one.
 func (f *finale) raising() time.Duration {
@@ -74,9 +77,17 @@ func (f *finale) raising() time.Duration {
 	return 0
 }
 
+// asking is how many ways an attempt through a gate takes more if connections cannot be counted.
+func (f *finale) asking() time.Duration {
+	if slices.ContainsFunc(f.plan.uncounted, func(c counting) bool { return c != counted }) {
+		return 4
+	}
+	return 0
+}
+
 // lineUp is more than enough to be refused by all, to connect, greet and subscribe, and to be
 // in the list; a listener that just goes to bed takes a moment more.
-func (f *finale) lineUp() time.Duration { return 16*f.way + 60*time.Millisecond }
+func (f *finale) lineUp() time.Duration { return (16+2*f.asking())*f.way + 60*time.Millisecond }
 
 // play returns the locker that has died, nil for none.
 func (f *finale) play() (dead *locker) {
@@ -97,7 +108,7 @@ func (f *finale) rest() {
 		}
 		time.Sleep(f.way)
 	}
-	time.Sleep(f.plan.largestTTL()*102/100 + 10*time.Second)
+	time.Sleep(stretched(f.plan.window(), f.plan.lag()) + 10*time.Second)
 }
 
 // inLine makes lockers wait one after the other, one place each. The first may give up; at times the
@@ -183,12 +194,4 @@ func (f *finale) exit() (dead *locker) {
 	scenes[1].cancel()
 	scenes[1].waiting.Wait()
 	return dead
-}
-
-func (f *finale) release(o *operation) {
-	f.check.releases(o)
-	f.log.add(o.name, "releases")
-	var err error
-	f.calls.bounded(o.name, "release", f.plan.timeout(), func() { err = o.lock.Release(context.Background()) })
-	f.log.add(o.name, "released: %v", err)
 }

@@ -23,6 +23,9 @@ func (e event) String() string {
 	return fmt.Sprintf("%13.6fms  %-7s %s", float64(e.at)/1e6, e.who, fmt.Sprintf(e.format, e.args...))
 }
 
+// mostEvents is a hundred times as many as runs have: one that goes astray must not take all memory.
+const mostEvents = 1_000_000
+
 // eventLog is what happened in one run, in true time.
 type eventLog struct {
 	begin time.Time
@@ -35,6 +38,9 @@ func (l *eventLog) add(who, format string, args ...any) {
 	at := time.Since(l.begin)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.events) == mostEvents {
+		panic(fmt.Sprintf("too many events; the last is at %v: %s %s", at, who, fmt.Sprintf(format, args...)))
+	}
 	l.events = append(l.events, event{at, who, format, args})
 }
 

@@ -38,6 +38,8 @@ type node struct {
 	backlog  []parcel // what the sockets of a hung process keep
 	restarts int
 	started  time.Time // of the process, by the node's clock
+	modern   bool      // it tells server_time_usec
+	secrecy  secrecy
 
 	subscribers map[string][]*session // by channel
 	published   []wakeUp              // by the command that is executed
@@ -178,12 +180,6 @@ func (n *node) direct(args []string) any {
 	return reply
 }
 
-// info answers INFO server, which miniredis does not have.
-func (n *node) info() string {
-	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%020x%020x\r\nuptime_in_seconds:%d\r\n",
-		n.id+1, n.restarts+1, int(n.clock.now().Sub(n.started).Seconds()))
-}
-
 // value returns what the node stores under key now, "" for nothing.
 func (n *node) value(key string) string {
 	n.mu.Lock()
@@ -198,7 +194,7 @@ func (n *node) waitingLists() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.data.SetTime(n.clock.now())
-	return slices.DeleteFunc(n.data.Keys(), func(key string) bool { return !strings.HasSuffix(key, ":waiters") })
+	return slices.DeleteFunc(n.data.Keys(), func(key string) bool { return !strings.HasSuffix(key, ":redlock-waiters") })
 }
 
 func (n *node) close() {

@@ -102,6 +102,21 @@ func TestUptimeGoesByTheNodesClock(t *testing.T) {
 	})
 }
 
+func TestWhatNodesTellOfThemselves(t *testing.T) {
+	inBubble(t, 0, func(b *bench) {
+		time.Sleep(5*time.Second + 250*time.Millisecond)
+		ask := func() string { text, _ := b.client.Info(b.Context(), "server").Result(); return text }
+		require.NotContains(b, ask(), "server_time_usec")
+		b.node.modern = true
+		require.Contains(b, ask(), fmt.Sprintf("server_time_usec:%d\r\n", b.node.started.Add(5200*time.Millisecond).UnixMicro()))
+		require.Contains(b, ask(), "uptime_in_seconds:5\r\n")
+		b.node.keepTo(tellsNoRunID)
+		require.NotContains(b, ask(), "run_id")
+		b.node.keepTo(refusesInfo)
+		require.ErrorContains(b, b.client.Info(b.Context(), "server").Err(), "NOPERM")
+	})
+}
+
 func (b *bench) runID() string {
 	_, id, _ := strings.Cut(b.client.Info(b.Context(), "server").Val(), "run_id:")
 	return id[:40]

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -11,9 +12,12 @@ const (
 	maxNodes   = 5
 	maxLockers = 5
 
-	// maxRate is how much a node's clock may run faster or slower than the lockers', in
+	// maxRate is how much a node's clock may run faster or slower than any locker's, in
 	// parts per million: the drift allowance of 1 % of the ttl covers 1/0.99.
 	maxRate = 10_000
+
+	// maxLag is how much a locker's clock may then be slower than another's: 1 − 0.99/1.01.
+	maxLag = 19_800
 )
 
 // Settings are what one run is told beside its seed.
@@ -42,21 +46,27 @@ type plan struct {
 	backoffBase time.Duration // with backoffMax; 0 for the defaults
 	backoffMax  time.Duration
 	rates       []int // of the nodes' clocks, in ppm
+	lags        []int // of the lockers', 0 or below: timers run by true time, so no clock is faster
 	young       bool  // the nodes have only just been started
 	strict      bool  // GuardStrict instead of GuardAuto
+	modern      bool  // the nodes tell server_time_usec, as from Redis 7 on
 	delay       time.Duration
 	delaySpread time.Duration
 	jitter      time.Duration
 	odds        odds
 	calm        time.Duration // mean time between faults; 0: there are none
 
+	uncounted []counting // of the lockers' clients
+	service   bool       // the nodes are restarted in turn before the actors begin
+
 	pairs     float64         // the chance of an acquire to be for two keys
 	handsOn   float64         // the chance of a lock to be resumed by another locker
 	fenced    bool            // all lockers use fences
-	skews     []time.Duration // then: how much the lockers' wall clocks are ahead, up to a second
+	skews     []time.Duration // then: how much the lockers' times of day are ahead, up to a second
 	unguarded bool            // then: GuardOff, so locks may overlap, and …
 	forgetful int             // … so many nodes may lose their data in a restart
 	patchy    bool            // each locker is cut off from a minority of the nodes
+	ageing    ageing          // numbers come to the end of their lives
 }
 
 const defaultNodeTimeout = 200 * time.Millisecond
@@ -73,6 +83,9 @@ const probeMax = 2 * time.Second
 
 // largestTTL is the longest life that any locker asks for.
 func (p plan) largestTTL() time.Duration { return max(2*p.ttl, p.longTTL) }
+
+// window is how long the restart guard withholds votes, by the locker's clock.
+func (p plan) window() time.Duration { return p.largestTTL()*102/100 + 4*time.Millisecond }
 
 // clientTimeout is how long a client of the Redis library waits for an answer.
 func (p plan) clientTimeout() time.Duration { return max(1, time.Duration(p.lazy)) * p.timeout() }
@@ -92,29 +105,44 @@ func (p plan) clientTimeout() time.Duration { return max(1, time.Duration(p.lazy
 // when the last of them is over. A single message that the network keeps for longer than two
 // node timeouts, while other connections work, is beyond it: what it stores may live out its
 // ttl, and is excused if it came more than a node timeout after the release.
+//
+// A locker plans all this by its clock.
 func (p plan) settling() time.Duration {
-	return 2*probeMax + 2*p.clientTimeout() + 4*p.timeout()
+	return stretched(2*probeMax+2*p.clientTimeout()+4*p.timeout(), p.lag())
 }
+
+// lag is the rate of the slowest locker's clock, in ppm.
+func (p plan) lag() int { return slices.Min(p.lags) }
 
 // longest is more than any run takes.
 func (p plan) longest() time.Duration {
 	return time.Duration(p.operations) * (20*max(p.ttl, p.longTTL) + 10*time.Second)
 }
 
-// forgets reports whether a node may lose its data in a restart. GuardAuto takes nodes that are
-// all young for a fresh deployment, where nothing can have been forgotten: it is not made for
-// all of them losing their data within the largest ttl, GuardStrict is. So with GuardAuto no
-// node forgets where all are young, and node 0 stays old.
+// forgets reports whether a node may lose its data in a restart. With GuardAuto that of one alone may not: it is
+// a new deployment each time to a Locker that is new.
 func (p plan) forgets(node int, s Settings) bool {
 	if p.unguarded {
 		return s.Amnesia && node >= p.nodes-p.forgetful
 	}
-	return s.Amnesia && (p.strict || !p.young && node > 0)
+	return s.Amnesia && (p.strict || p.nodes > 1)
 }
 
-// restarts reports whether a node may restart at all.
-func (p plan) restarts(node int, s Settings) bool {
-	return !s.Amnesia || p.strict || p.young || p.unguarded || node > 0
+// spaced reports whether no two nodes may start at about the same time. GuardAuto takes those that do for a new
+// deployment, where nothing can have been forgotten: a power cut is for GuardStrict.
+func (p plan) spaced(s Settings) bool { return s.Amnesia && !p.strict && !p.unguarded }
+
+// gap is how long after another a node may then start:
+//
+//	3 s or 5 s           are always told apart, with and without server_time_usec
+//	4 client timeouts    that the answers of the two may be under way, each behind a dial
+//	2 % of the window    by which two nodes' clocks may differ over the age of one that counts as young
+func (p plan) gap() time.Duration {
+	grain := 5 * time.Second
+	if p.modern {
+		grain = 3 * time.Second
+	}
+	return grain + 4*p.clientTimeout() + p.window()*2/100
 }
 
 // stream returns random numbers that depend on the seed and the name alone: what one part
@@ -185,11 +213,55 @@ func newPlan(seed uint64) plan {
 	if chance(rng, 0.25) {
 		p.speller = rng.IntN(p.lockers)
 	}
-	p.strict = !p.young && chance(rng, 0.4) // a young one would grant nothing for most of a run
+	p.strict = !p.young && chance(rng, 0.5) // a young one would grant nothing for most of a run
 	p.number(stream(seed, "fences"))
 	p.pair(stream(seed, "pairs"))
 	p.handsOn = choose(stream(seed, "resume"), 0, 0, 0.2, 0.6)
+	p.modern = chance(stream(seed, "version"), 0.7)
+	p.drift(stream(seed, "drift"))
+	p.hide(stream(seed, "clients"))
+	p.maintain(stream(seed, "service"))
 	return p
+}
+
+// hide makes it a run in which clients do not let their connections be counted, perhaps. Names of nodes depend
+// on the kind of client, and gates on names: so wrappers are for all.
+func (p *plan) hide(rng *rand.Rand) {
+	kind := choose(rng, counted, counted, cloned, cloned, wrapped)
+	for range p.lockers {
+		p.uncounted = append(p.uncounted, kind)
+		if kind != wrapped {
+			p.uncounted[len(p.uncounted)-1] = choose(rng, counted, kind)
+		}
+	}
+}
+
+// maintain makes it a run that begins with rolling maintenance, perhaps (service.go), during the life of one lock.
+func (p *plan) maintain(rng *rand.Rand) {
+	if p.unguarded || p.nodes == 1 && !p.strict || !chance(rng, 0.15) {
+		return
+	}
+	p.service, p.longTTL = true, between(rng, 5*time.Second, 2*time.Minute)
+	if !p.strict {
+		p.longTTL = max(p.longTTL, time.Duration(p.nodes)*p.gap()*5/4)
+	}
+	p.longTTL = max(p.longTTL, 2*p.ttl)
+}
+
+// drift gives the lockers' clocks rates, and moves the nodes' to where they differ from each of these by no more
+// than maxRate.
+func (p *plan) drift(rng *rand.Rand) {
+	lag := choose(rng, 0, maxLag, 1+rng.IntN(maxLag))
+	for range p.lockers {
+		p.lags = append(p.lags, -choose(rng, 0, lag, rng.IntN(1+lag)))
+	}
+	slowest, fastest := -maxRate, int(int64(1_000_000-lag)*(1_000_000+maxRate)/1_000_000-1_000_000)
+	if lag == 0 {
+		return
+	}
+	for i, rate := range p.rates {
+		p.rates[i] = slowest + (rate+maxRate)*(fastest-slowest)/(2*maxRate)
+	}
 }
 
 // number makes it a run with fences, perhaps. Without the guard the lock itself can break, so that
@@ -206,6 +278,11 @@ func (p *plan) number(rng *rand.Rand) {
 	}
 	if chance(rng, 0.6) {
 		p.patch(rng)
+	}
+	if chance(rng, 0.3) {
+		life := between(rng, 4*time.Hour, 24*time.Hour)
+		lead := time.Duration(rng.Int64N(int64(3 * life)))
+		p.ageing = ageing{life, lead, life/2 + time.Duration(rng.Int64N(int64(life/2+max(life/2, lead))))}
 	}
 }
 

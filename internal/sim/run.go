@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -34,13 +33,16 @@ func Run(seed uint64, s Settings) *Result {
 	for _, l := range w.lockers {
 		l.open()
 	}
+	weather.starts = w.maintain(c)
 	var background sync.WaitGroup
 	background.Go(weather.run)
 
 	w.act(c, weather)
 	weather.clearUp()
 	w.settle()
-	w.end(c, w.finale(c).play())
+	f := w.finale(c)
+	f.age()
+	w.end(c, f.play())
 	for _, n := range w.nodes {
 		n.close()
 	}
@@ -113,41 +115,4 @@ func (w *world) result() *Result {
 		}
 	}
 	return r
-}
-
-// calls watches how long calls take.
-type calls struct {
-	check    *checker
-	watchers sync.WaitGroup // of locks
-
-	mu   sync.Mutex
-	open map[string]string
-}
-
-// bounded runs a call that must come back within bound. It takes no virtual time beyond
-// what it waits for.
-func (c *calls) bounded(who, what string, bound time.Duration, call func()) {
-	c.mu.Lock()
-	c.open[who] = what
-	c.mu.Unlock()
-	begin := time.Now()
-	call()
-	took := time.Since(begin)
-	c.mu.Lock()
-	delete(c.open, who)
-	c.mu.Unlock()
-	if took > bound {
-		c.check.late(who, what, took, bound)
-	}
-}
-
-// underWay returns the calls that have not come back.
-func (c *calls) underWay() (open []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for who, what := range c.open {
-		open = append(open, who+": "+what)
-	}
-	slices.Sort(open)
-	return open
 }

@@ -94,7 +94,7 @@ func (s *scene) get(ctx context.Context, l *locker, o *operation, options ...red
 func (s *scene) pass(o *operation) {
 	if o.lock != nil {
 		s.hands.frees(time.Now(), true)
-		s.release(o)
+		s.calls.release(o)
 	}
 }
 

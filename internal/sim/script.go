@@ -60,6 +60,10 @@ func newInterpreter() *interpreter {
 			l.Push(toLua(l, in.command(l)))
 			return 1
 		},
+		"replicate_commands": func(l *lua.LState) int {
+			l.Push(lua.LTrue)
+			return 1
+		},
 	}))
 	return in
 }

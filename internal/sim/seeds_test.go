@@ -82,6 +82,9 @@ func (s *seeds) run(t *testing.T, seed int) {
 			panic(p)
 		}
 	}()
+	// A goroutine that waits for a mutex whose holder sleeps stops the virtual time.
+	stuck := time.AfterFunc(5*time.Minute, func() { panic(fmt.Sprintf("seed %d stands still\n%s", seed, replay(seed))) })
+	defer stuck.Stop()
 	synctest.Test(t, func(t *testing.T) { s.judge(t, seed, Run(uint64(seed), settings())) })
 }
 

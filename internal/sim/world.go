@@ -1,15 +1,14 @@
 package sim
 
 import (
-	"context"
 	"fmt"
-	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/sim/jitter"
 )
 
 // world is all that takes part in a run.
@@ -34,6 +33,7 @@ func newWorld(p plan, s Settings) *world {
 		}
 		clock := nodeClock{time.Now(), time.Duration(rng.Int64N(int64(time.Hour))), p.rates[i]}
 		n := newNode(i, log, clock, age)
+		n.modern = p.modern
 		n.observer = w.executed
 		w.nodes = append(w.nodes, n)
 	}
@@ -47,7 +47,12 @@ func newWorld(p plan, s Settings) *world {
 			wires[i] = newWire(p, log, c, i, distance)
 		}
 		w.wires = append(w.wires, wires)
-		w.lockers = append(w.lockers, &locker{world: w, id: c})
+		l := &locker{world: w, id: c, machine: machine{begin: time.Now(), ppm: p.lags[c]}}
+		if p.fenced {
+			l.machine.ahead = p.skews[c]
+		}
+		jitter.Keep(l.owner(), &l.machine)
+		w.lockers = append(w.lockers, l)
 	}
 	return w
 }
@@ -67,6 +72,9 @@ func (w *world) executed(e execution) {
 		reply := e.reply
 		if list, ok := reply.([]any); ok && e.apart && len(e.keys) > 1 {
 			reply = list[i]
+		} else if ok && len(list) == 5 { // a refusal names the token in the way, which is random
+			holder, _ := list[4].(string)
+			reply = append(slices.Clone(list[:4]), w.check.alias(holder))
 		}
 		w.log.add(e.node.name, "%s %s %s: %v; %s → %s", e.args[0], key, token, reply, before, after)
 	}
@@ -96,7 +104,8 @@ func (w *world) eachLink(client, node int, f func(*link)) {
 // locker is one process that uses the library. When it has closed its Locker it makes a new one.
 type locker struct {
 	*world
-	id int
+	id      int
+	machine machine
 
 	mu         sync.Mutex
 	generation int
@@ -106,6 +115,9 @@ type locker struct {
 	dead       bool // cut off for good, and its locks forgotten
 }
 
+// owner is the name by which the library finds the clocks of the machine; those of all operations are others.
+func (l *locker) owner() string { return fmt.Sprintf("c%d", l.id) }
+
 func (l *locker) name() string { return fmt.Sprintf("c%d.%d", l.id, l.generation) }
 
 // open makes the Locker and its clients; l.mu is held, or nobody else knows l.
@@ -114,7 +126,7 @@ func (l *locker) open() {
 	for i := range l.nodes {
 		l.clients = append(l.clients, l.client(i))
 	}
-	var options []redlock.Option
+	options := []redlock.Option{redlock.WithOwner(l.owner())}
 	if l.plan.nodeTimeout > 0 {
 		options = append(options, redlock.WithNodeTimeout(l.plan.nodeTimeout))
 	}
@@ -122,51 +134,17 @@ func (l *locker) open() {
 		options = append(options, redlock.WithBackoff(l.plan.backoffBase, l.plan.backoffMax))
 	}
 	options = append(options, guardOptions(l.plan, l.settings)...)
-	options = append(options, fenceOptions(l.plan, l.id)...)
+	if l.plan.fenced {
+		options = append(options, redlock.WithFencing())
+		if l.plan.ageing.life > 0 {
+			options = append(options, redlock.WithFenceLife(l.plan.ageing.life))
+		}
+	}
 	current, err := redlock.New(l.clients, options...)
 	if err != nil {
 		panic(err)
 	}
 	l.current = current
-}
-
-// client makes a client for a node, tuned as Open would do it, or, where the plan says so,
-// with long timeouts and retries of its own.
-//
-// Open gives its clients the node timeout. Here each has a slightly shorter one: where the
-// deadlines of several workers and of a round fall on one instant, their order is random.
-func (l *locker) client(i int) redis.UniversalClient {
-	timeout := l.plan.clientTimeout() - time.Duration(1+l.id*maxNodes+i)*50*time.Microsecond
-	o := &redis.Options{
-		Addr: l.address(i),
-		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			on := commands
-			if _, ok := ctx.Deadline(); !ok { // the pool gives it one, a subscription has to see to that itself
-				limited, cancel := context.WithTimeout(ctx, timeout-25*time.Microsecond)
-				defer cancel()
-				on, ctx = wakeUps, limited
-			}
-			c, err := l.wires[l.id][i].dial(ctx, l.nodes[i], l.id, on)
-			if err != nil {
-				return failedConn{err: err}, nil
-			}
-			return c, nil
-		},
-		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
-		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
-		Protocol: 2, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		PoolSize:                 4, PipelinePoolSize: -1,
-		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
-	}
-	if l.plan.lazy > 0 {
-		o.ContextTimeoutEnabled = false
-		// Who waits for a place in the pool uses a timer that go-redis shares between all clients of
-		// the process, and so between bubbles, which ends the process.
-		o.PoolSize = 64
-		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 1, -1, -1 // at once: a delay would be random
-	}
-	return redis.NewClient(o)
 }
 
 // address is where the locker believes node i to be: gates are chosen by it.

@@ -5,7 +5,6 @@ package jitter
 
 import (
 	"hash/fnv"
-	"strings"
 	"time"
 )
 
@@ -24,13 +23,6 @@ func Float64For(name string) float64 {
 // to do at the current instant: it lets them do all of it, and the workers of several nodes go on
 // one after the other.
 func Yield(yield func(), node int) { time.Sleep(time.Duration(1 + node)) }
-
-// Today is the time of day of a locker: true time, and what stands behind an @ in its owner's name.
-func Today(owner string) func() time.Time {
-	_, skew, _ := strings.Cut(owner, "@")
-	ahead, _ := time.ParseDuration(skew)
-	return func() time.Time { return time.Now().Add(ahead) }
-}
 
 // mix is the finalizer of SplitMix64: neighbouring instants give unrelated numbers.
 func mix(x uint64) uint64 {
