@@ -48,6 +48,16 @@ func (n *node) answers(now clock.Instant) bool {
 	return n.fault == nil && !(n.busy && now.Since(n.since) >= n.timeout)
 }
 
+// isIntroduced reports whether the first contact with the node is over, well or badly.
+func (n *node) isIntroduced() bool {
+	select {
+	case <-n.introduced:
+		return true
+	default:
+		return false
+	}
+}
+
 // entry is an attempt's way through the gate: that node is asked first, and the others only if it
 // does not refuse, so that of many waiters one takes the key and the others cost a command each.
 // The vote stays one of all nodes.
