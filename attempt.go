@@ -184,6 +184,6 @@ func (k *Lock) undo(lost *round, now clock.Instant) func() {
 	}
 	return func() {
 		r.launch()
-		k.locker.lines.wakeNext(k.keys)
+		k.locker.lines.wakeNext(k.keys, nil)
 	}
 }

@@ -41,6 +41,16 @@ func mix(h uint64) uint64 {
 	return h ^ h>>31
 }
 
+// isIntroduced reports whether the first contact with the node is over, well or badly.
+func (n *node) isIntroduced() bool {
+	select {
+	case <-n.Introduced():
+		return true
+	default:
+		return false
+	}
+}
+
 // entry is an attempt's way through the gate: that node is asked first, and the others only if it
 // does not refuse, so that of many waiters one takes the key and the others cost a command each.
 // The vote stays one of all nodes.

@@ -129,8 +129,9 @@ func (s *lines) withdraw(key string, gate int) {
 	s.locker.nodes[gate].Withdraw(key, s.channel)
 }
 
-// wakeNext leaves the lists of keys that have just been freed together, and wakes the next in each.
-func (s *lines) wakeNext(keys []any) {
+// wakeNext leaves the lists of keys that have just been freed together, and wakes the next in each. heed, if it is
+// not nil, is told for each key whether somebody was woken.
+func (s *lines) wakeNext(keys []any, heed func(key string, woke bool)) {
 	for _, key := range keys {
 		name := key.(string)
 		gate := s.locker.gate(name, s.locker.clock())
@@ -140,9 +141,29 @@ func (s *lines) wakeNext(keys []any) {
 		} else if ln != nil {
 			ln.leaveList()
 		}
-		s.withdraw(name, gate)
+		refused := s.depart(name, gate, heed)
 		s.mu.Unlock()
+		if refused {
+			heed(name, false)
+		}
 	}
+}
+
+// depart is withdraw whose answer heed is told, unless the node takes no calls now.
+func (s *lines) depart(key string, gate int, heed func(key string, woke bool)) (refused bool) {
+	if heed == nil {
+		s.withdraw(key, gate)
+		return false
+	}
+	ask := &question{args: releaseArgs(nil, []*call{{debt: leaving(key, s.channel)}}), heed: func(reply any, _ error) {
+		results, _ := reply.([]any)
+		var a answer
+		if len(results) == 1 {
+			a, _ = releaseOp.read(results[0], 1)
+		}
+		heed(key, a.woke)
+	}}
+	return s.locker.nodes[gate].submit(&call{ask: ask}, s.locker.clock()) != nil
 }
 
 // wake tells who waits for a key that it may be free.

@@ -31,6 +31,9 @@ type Lock struct {
 	fence   int64         // 0 without WithFencing; set before the lock begins
 	holdEnd clock.Instant // of MaxHold
 
+	unanswered int  // gates that have not answered the release
+	woke       bool // one of them woke somebody
+
 	queued int // place in the queue of renewals, from 1; 0 if it is not there. Guarded by renewals.mu
 }
 
@@ -148,7 +151,7 @@ func (k *Lock) checkTime(now clock.Instant) {
 		return
 	}
 	why := "its validity ran out"
-	if k.maxHold > 0 && k.holdEnd.Left(now) <= k.drift.allowance(k.ttl) {
+	if k.maxHold > 0 && k.holdEnd.Left(now) <= k.drift.allowance(k.ttl)+time.Millisecond { // the grain of the wire
 		why = fmt.Sprintf("its MaxHold of %v is over", k.maxHold)
 	}
 	k.finish(&endedError{lock: k, class: ErrLost, why: why})
@@ -226,14 +229,15 @@ func (k *Lock) release(now clock.Instant) error {
 	r := k.newRelease(now)
 	overrun := now.Since(k.until)
 	timeout := k.locker.nodeTimeout(k.ttl)
+	heed := k.heedGates(now)
 	k.mu.Unlock()
 
 	r.launch()
 	if len(k.keys) > 1 {
-		k.locker.lines.wakeNext(k.keys)
+		k.locker.lines.wakeNext(k.keys, heed)
 	}
 	r.await(context.Background(), timeout)
-	k.standUpAfter(min(r.ended.Since(now), timeout-r.ended.Since(now)))
+	k.standUpAfter(r.ended.Since(now), timeout)
 	switch ended := context.Cause(k.life); {
 	case errors.Is(ended, ErrLost):
 		return fmt.Errorf("%w; released %v after its validity", ended, round3(max(0, overrun)))
@@ -245,50 +249,20 @@ func (k *Lock) release(now clock.Instant) error {
 }
 
 // newRelease makes the round of Release; the caller holds k.mu. The place in the line is given up
-// when the gate has answered: who comes next must know whether others wait. It is not worth
-// waiting for much longer than for the quorum, though: a gate that hangs is one of a minority.
+// when the gate has answered: the next one must know whether others wait, and must not be there before the
+// one that was woken.
 func (k *Lock) newRelease(now clock.Instant) *round {
 	r := &round{op: releaseOp, start: now, gate: noGate}
+	k.unanswered = len(k.keys)
 	if len(k.keys) == 1 {
 		gate := k.gate(k.keys[0], now)
 		r.gate = int32(gate)
 		if len(k.lines) > 0 {
 			r.parting = &parting{
 				channel: k.lines[0].release(gate),
-				freed:   func(a answer) func() { return k.standUp(a.woke) },
+				freed:   func(a answer) func() { return k.freedAtGate(k.keys[0].(string), a.woke, now) },
 			}
 		}
 	}
 	return k.prepare(r)
-}
-
-// standUp gives up the places in the lines, once; the caller holds k.mu and runs the result after
-// unlocking.
-func (k *Lock) standUp(crowded bool) func() {
-	lines := k.lines
-	k.lines = nil
-	if len(lines) == 0 {
-		return nothing
-	}
-	return func() {
-		if crowded {
-			lines[0].crowd()
-		}
-		k.locker.lines.pass(lines)
-	}
-}
-
-// standUpAfter gives up the places after d at the latest.
-func (k *Lock) standUpAfter(d time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.lines) == 0 {
-		return
-	}
-	time.AfterFunc(d, func() {
-		k.mu.Lock()
-		then := k.standUp(false)
-		k.mu.Unlock()
-		then()
-	})
 }

@@ -61,3 +61,15 @@ func (p *pace) rest(now clock.Instant) time.Duration {
 }
 
 func (p *pace) isOver(now clock.Instant) bool { return p.bounded && p.end.Over(now) }
+
+// pause returns the delay after an attempt that was lost, and whether the call is over then. stranger is how long
+// the holder has been there if no release of its will wake anybody, or notForeign.
+func (w *waiter) pause(
+	f *QuorumError, moved, hears bool, stranger time.Duration, now clock.Instant, random func() float64,
+) (delay time.Duration, over bool) {
+	delay = w.retries.next(f, moved, hears, w.cfg.backoffBase, w.cfg.backoffMax, random())
+	if stranger != notForeign {
+		delay = min(delay, foreignPoll(stranger, random()))
+	}
+	return w.pace.fit(delay, now, random())
+}

@@ -170,25 +170,12 @@ func (w *waiter) rest(failure *QuorumError) bool {
 	moved := w.moveTo(failure)
 	now := w.clock()
 	delay, over := w.pause(failure, moved, w.isHearing(), w.list.strangerFor(failure.entry, now), now, rand.Float64)
-	woken := false
 	if delay > 0 {
 		w.lines.keep(w)
 		w.announce(delay, w.gate)
-		woken = w.sleep(delay)
 	}
+	woken := delay > 0 && w.sleep(delay)
 	return w.ended() == nil && (woken || !over)
-}
-
-// pause returns the delay after an attempt that was lost, and whether the call is over then. stranger is how long
-// the holder has been there if no release of its will wake anybody, or notForeign.
-func (w *waiter) pause(
-	f *QuorumError, moved, hears bool, stranger time.Duration, now clock.Instant, random func() float64,
-) (delay time.Duration, over bool) {
-	delay = w.retries.next(f, moved, hears, w.cfg.backoffBase, w.cfg.backoffMax, random())
-	if stranger != notForeign {
-		delay = min(delay, foreignPoll(stranger, random()))
-	}
-	return w.pace.fit(delay, now, random())
 }
 
 // moveTo chooses the line of the key that was not free for the next attempt.
@@ -206,9 +193,11 @@ func (w *waiter) moveTo(failure *QuorumError) (moved bool) {
 // try makes one attempt: at all nodes at once if it is the first and nobody is known to have come
 // before, or else through the gate.
 func (w *waiter) try() (*Lock, *QuorumError) {
+	now := w.clock()
+	queues := w.attempts > 0 || w.findsQueue(now)
 	ln := w.list
 	by := way{gate: noGate, list: ln}
-	if now := w.clock(); w.attempts > 0 || ln.queues(now) {
+	if queues {
 		by.gate = w.panel.gate(ln.key, now)
 	}
 	w.attempts++
@@ -218,6 +207,15 @@ func (w *waiter) try() (*Lock, *QuorumError) {
 	default:
 	}
 	return w.attempt(w.ctx, w.request, w.places, by)
+}
+
+// findsQueue reports whether others wait for one of the keys at its gate, and chooses its line.
+func (w *waiter) findsQueue(now clock.Instant) bool {
+	i := slices.IndexFunc(w.places, func(ln *line) bool { return ln.queues(now) })
+	if i >= 0 {
+		w.list = w.places[i]
+	}
+	return i >= 0
 }
 
 // listenAt moves to the listener of another node; noGate: to none.
