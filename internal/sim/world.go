@@ -156,7 +156,7 @@ func (l *locker) client(i int) redis.UniversalClient {
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		PoolSize:                 4, PipelinePoolSize: -1,
+		PoolSize:                 64, PipelinePoolSize: -1,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
 	}
 	if l.plan.lazy > 0 {
