@@ -131,8 +131,21 @@ else
 		call('SET', keys[i], args[1], 'PX', args[2])
 	end
 end
-local number = proposal or 0
-if proposal and not blocked then
+-- A command that is sent twice finds its own token: granted, with the number that is stored already.
+local mine = blocked ~= nil
+for i = 1, blocked and n or 0 do
+	mine = mine and redis.pcall('GET', keys[i]) == args[1]
+end
+local number, kept = proposal or 0, 0
+if mine then
+	blocked = nil
+	for i = n + 1, #keys do
+		kept = math.max(kept, tonumber(call('GET', keys[i]) or '') or 0)
+	end
+end
+if kept > 0 then
+	number = kept
+elseif proposal and not blocked then
 	for i = n + 1, #keys do
 		local stored = tonumber(call('GET', keys[i]) or '')
 		if stored and stored >= number and stored < 2 ^ 53 then -- beyond, Lua cannot count
