@@ -106,7 +106,7 @@ func (c *checkup) meet() error {
 		return errSlow
 	}
 	t := c.ask("time")
-	for tries := 0; t.lost() != nil && t.took() < c.node.timeout/2 && tries < 10; tries++ {
+	for tries := 0; t.lost() != nil && (!t.unsent || c.node.Stats().DownFor < c.node.timeout) && t.took() < c.node.timeout/2 && tries < 10; tries++ {
 		if !c.sleep(c.node.timeout / 20) {
 			return errSlow
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // lines are the local queues of a locker, one for each key that Acquire is busy with.
@@ -155,15 +156,12 @@ func (s *lines) depart(key string, gate int, heed func(key string, woke bool)) (
 		s.withdraw(key, gate)
 		return false
 	}
-	ask := &question{args: releaseArgs(nil, []*call{{debt: leaving(key, s.channel)}}), heed: func(reply any, _ error) {
-		results, _ := reply.([]any)
-		var a answer
-		if len(results) == 1 {
-			a, _ = releaseOp.read(results[0], 1)
-		}
-		heed(key, a.woke)
-	}}
-	return s.locker.nodes[gate].submit(&call{ask: ask}, s.locker.clock()) != nil
+	parting := wire.Release{Key: key, Token: s.channel, Listed: true, Channel: s.channel}
+	args := wire.ReleaseArgs(nil, releaseScript, []wire.Release{parting})
+	return s.locker.nodes[gate].Ask(args, s.locker.clock(), func(reply wire.Value, _ error) {
+		each, ok := wire.SplitReleases(reply, 1)
+		heed(key, ok && wire.ReadRelease(each[0]).Woke)
+	}) != nil
 }
 
 // wake tells who waits for a key that it may be free.

@@ -104,10 +104,11 @@ func (n *node) met(info string, err error, sent clock.Instant) (told bool) {
 	if err != nil && (n.guard.identity(n.index).known || notNow(err)) {
 		return false
 	}
-	if n.guard.met(n.index, parseServerInfo(info), sent, n.clock()) {
+	s := parseServerInfo(info)
+	if n.guard.met(n.index, s, sent, n.clock()) {
 		n.observer.nodeRestarted(n.name)
 	}
-	return true
+	return s.runID != "" || !n.guard.identity(n.index).known
 }
 
 // errAnew is why a grant does not count whose node has not said who it is.

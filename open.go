@@ -99,7 +99,7 @@ func tuned(o *redis.Options, nodeTimeout time.Duration) *redis.Options {
 	o.Protocol = 2
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.PoolSize = 4          // the worker uses one at a time, and tries another
+	o.PoolSize = 8          // the worker uses one at a time, and tries another
 	o.PipelinePoolSize = -1 // no second pool, which would be dialled after the first failed
 	return o
 }

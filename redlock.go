@@ -63,7 +63,8 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 
 // New makes a Locker over clients that you own. It keeps their settings and never closes them.
 // Each must lead to one independent node. No call waits for a client longer than the node
-// timeout, whatever the client's timeouts and retries; a lock command is never sent twice.
+// timeout, whatever the client's timeouts and retries; a lock command is sent a
+// second time only when its connection broke, and then counts once.
 //
 // A *redis.Client gets one hook that counts its connections, however many Lockers are made over it:
 // a new connection may lead to a server that was restarted. Other clients (Ring, ClusterClient,
@@ -210,8 +211,10 @@ func closedIn(ctx context.Context, c <-chan struct{}) bool {
 
 // TryAcquire makes one attempt to lock key for ttl and returns its handle, held, or an
 // error at once: it waits for the votes of a quorum, no longer than the node timeout or
-// ttl/4, with WithFencing in rare cases twice that, or until ctx ends. What a failed attempt left on the
-// nodes is deleted in the background.
+// ttl/4, with WithFencing in rare cases twice that, or until ctx ends. While nodes are being met for
+// the first time it also waits for them: six node timeouts, and half of ttl, at most. Time for which
+// this process was stopped or starved does not count. What a failed attempt left on the nodes is
+// deleted in the background.
 //
 // ttl is the life of the key on the nodes, in whole milliseconds, rounded down, from 10 ms to
 // 366 days; the holder's validity is ttl − elapsed − drift. The lock is not re-entrant: a

@@ -486,6 +486,7 @@ func (n *Node) judge(c *Call, reply wire.Value) {
 type Stats struct {
 	Fault     error // why calls fail at once; nil if they do not
 	Refusing  error // what every command is answered with; nil if that is not so
+	DownFor   time.Duration
 	RoundTrip time.Duration
 	Queued    int
 	Debts     int
@@ -495,8 +496,12 @@ type Stats struct {
 func (n *Node) Stats() Stats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	down := time.Duration(0)
+	if n.fault != nil {
+		down = n.clock().Since(n.downAt)
+	}
 	return Stats{
-		Fault: n.fault, Refusing: n.refusing, RoundTrip: time.Duration(n.roundTrip.Load()),
+		Fault: n.fault, DownFor: down, Refusing: n.refusing, RoundTrip: time.Duration(n.roundTrip.Load()),
 		Queued: n.urgent.len() + n.others.len(), Debts: n.ledger.len() + n.ledger.out,
 	}
 }

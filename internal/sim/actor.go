@@ -160,6 +160,7 @@ func (a *actor) roundTimeout(ttl time.Duration) time.Duration { return min(a.pla
 // attempt is how long an attempt may take that takes so long without fences: with them there may be another
 // round. The doc comment of Acquire does not say so.
 func (a *actor) attempt(unfenced, round time.Duration) time.Duration {
+	unfenced += 6 * a.plan.timeout() // the first contact with a node may take so long, and who was first is not known here
 	if a.plan.fenced {
 		return unfenced + round
 	}

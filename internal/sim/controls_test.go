@@ -75,7 +75,7 @@ var controls = []control{
 		"internal/node/pool.go",
 		"known = p.node.trusted || p.whoIs()",
 		"known = true",
-	}}},	{name: "a node that stops telling its run_id counts", rule: OneHolder, mutations: []mutation{{
+	}}}, {name: "a node that stops telling its run_id counts", rule: OneHolder, mutations: []mutation{{
 		"node.go",
 		"if err != nil && (n.guard.identity(n.index).known || notNow(err)) {",
 		"if err != nil && notNow(err) {",
@@ -83,7 +83,7 @@ var controls = []control{
 		"guard.go",
 		"	if n.silent {",
 		"	if false {",
-	}}},	{name: "release wakes nobody", rule: WakingWorks, mutations: []mutation{{
+	}}}, {name: "release wakes nobody", rule: WakingWorks, mutations: []mutation{{
 		"scripts.lua",
 		"('ZPOPMIN', list)",
 		"('ZCARD', list) and {}",

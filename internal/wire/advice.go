@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -48,7 +49,7 @@ var advice = []struct{ prefix, text string }{
 // Explain adds to a node's error what to do about it, and takes deadlines of the worker out
 // of the chain: they are not the caller's.
 func Explain(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return errors.New("timed out")
 	}
 	if reply, ok := errors.AsType[serverError](err); ok {

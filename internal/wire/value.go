@@ -78,6 +78,12 @@ func Of(reply any) (Value, bool) {
 			list[i] = v
 		}
 		return Value{Kind: List, List: list}, true
+	case map[any]any: // RESP3 says so what is a list of names and values in RESP2
+		pairs := make([]any, 0, 2*len(r))
+		for name, value := range r {
+			pairs = append(pairs, name, value)
+		}
+		return Of(pairs)
 	case error:
 		return Value{Kind: Failure, Text: r.Error()}, true
 	}
