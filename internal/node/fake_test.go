@@ -169,7 +169,7 @@ func inBubble(t *testing.T, pooled bool, test func(t *testing.T, b *bench)) {
 			Name: "n", Timeout: nodeTimeout, Clock: clock.Now, Pulse: NewPulse(clock.Now, nodeTimeout),
 			Scripts: []wire.Script{wire.ScriptOf("release")}, Release: wire.ScriptOf("release"), Closed: net.ErrClosed,
 			Hooks: Hooks{
-				Met:        func(string, error) bool { b.met++; return true },
+				Met:        func(string, error, clock.Instant) bool { b.met++; return true },
 				Introduced: func() {},
 				Down:       func(err error) { b.down = append(b.down, err) },
 				Up:         func(time.Duration) {},
