@@ -103,7 +103,7 @@ func (op *operation) answered(v wire.Value, keys int) answer {
 	default:
 		return unexpected(op, v)
 	}
-	if keys > 1 && a.vote == refused && op != acquireAllOp && !op.deletes {
+	if keys > 1 && a.vote == refused && r.Outcome != wire.Healed && op != acquireAllOp && !op.deletes {
 		a.place = maybe // under the other keys
 	}
 	return a
