@@ -275,12 +275,25 @@ func (d *duplex) send(now time.Duration, ping ...slot) {
 	if len(d.slots) == 0 {
 		return
 	}
-	d.slots[len(d.slots)-1].batch = int32(len(d.slots))
+	d.slots[len(d.slots)-1].batch = batchOf(d.slots)
 	c.write(d.buf, d.slots, now)
 	clear(d.slots)
 	if cap(d.buf) > 2*maxBytes {
 		d.buf = nil
 	}
+}
+
+// batchOf counts the calls of a batch; -1 if all are the node's own.
+func batchOf(slots []slot) (calls int32) {
+	for i := range slots {
+		if !slots[i].call.isOwn() {
+			calls++
+		}
+	}
+	if calls == 0 {
+		return -1
+	}
+	return calls
 }
 
 // close ends the connection, and waits for the goroutines.

@@ -444,7 +444,7 @@ func (n *Node) measured(calls int, elapsed time.Duration) {
 	} else {
 		n.roundTrip.Store(was + (int64(elapsed)-was)/8)
 	}
-	if n.hooks.Sent != nil {
+	if n.hooks.Sent != nil && calls > 0 {
 		n.hooks.Sent(calls, elapsed, nil)
 	}
 }
