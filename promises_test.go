@@ -176,7 +176,7 @@ func TestARenewalIsNotSentWhileAnotherOneIsUndecided(t *testing.T) {
 // second round is lost: that call must not leave a key after the undo.
 func TestWhatIsQueuedOfAWonFirstRoundIsNotSentAfterTheUndo(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
-		l := w.open(WithFencing())
+		l := w.openDefault(WithFencing()) // a pool, whose calls about one key wait for each other
 		for i, f := range w.nodes[:2] {
 			f.setNumber(t, "orders", ahead(time.Duration(i+1)*time.Hour))
 			f.vetoing(func(command string) string {

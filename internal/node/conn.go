@@ -223,7 +223,7 @@ func (c *conn) takeAll() []slot {
 // hear gives each call of the group its part of a reply.
 func (c *conn) hear(last slot, v wire.Value) {
 	n := c.node
-	if last.batch > 0 {
+	if last.batch != 0 {
 		n.measured(int(last.batch), time.Duration(c.arrived.Load())-last.sent)
 	}
 	if wire.UnknownScript(v) && !c.group[0].known {

@@ -65,6 +65,8 @@ func (d *duplex) oldest() time.Duration {
 	return time.Duration(d.conn.oldest.Load())
 }
 
+func (d *duplex) connecting() bool { return d.dialling }
+
 func (d *duplex) pending() bool { return d.oldest() != never }
 
 func (d *duplex) turn(now time.Duration) {
@@ -85,17 +87,11 @@ func (d *duplex) turn(now time.Duration) {
 	switch {
 	case d.conn != nil:
 		d.send(now)
-	case !d.dialling && now >= n.probeAt && !n.isStopping():
+	case !d.dialling && now >= n.probeAt && n.mayConnect():
 		d.dial(now)
 	case d.dialling && now >= d.lateAt() && !n.down():
 		n.breakWith(fmt.Errorf("not connected within %v", now-d.dialFrom), now)
 	}
-}
-
-func (n *Node) isStopping() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.stopping
 }
 
 // lateAt returns when a node that is being connected counts as down.
@@ -278,12 +274,25 @@ func (d *duplex) send(now time.Duration, ping ...slot) {
 	if len(d.slots) == 0 {
 		return
 	}
-	d.slots[len(d.slots)-1].batch = int32(len(d.slots))
+	d.slots[len(d.slots)-1].batch = batchOf(d.slots)
 	c.write(d.buf, d.slots, now)
 	clear(d.slots)
 	if cap(d.buf) > 2*maxBytes {
 		d.buf = nil
 	}
+}
+
+// batchOf counts the calls of a batch; -1 if all are the node's own.
+func batchOf(slots []slot) (calls int32) {
+	for i := range slots {
+		if !slots[i].call.isOwn() {
+			calls++
+		}
+	}
+	if calls == 0 {
+		return -1
+	}
+	return calls
 }
 
 // close ends the connection, and waits for the goroutines.

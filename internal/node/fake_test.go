@@ -67,7 +67,10 @@ func (f *fakeServer) serve(conn net.Conn) {
 			}
 			in = rest
 			if answer := f.answer(conn, args); len(answer) > 0 {
-				out <- late{time.Now().Add(f.delay), answer}
+				f.mu.Lock()
+				due := time.Now().Add(f.delay)
+				f.mu.Unlock()
+				out <- late{due, answer}
 			}
 		}
 	}
@@ -97,6 +100,12 @@ func (f *fakeServer) answer(conn net.Conn, args []string) []byte {
 		return wire.AppendReply(nil, wire.Value{Kind: wire.Text, Text: "run_id:x\r\n"})
 	}
 	return []byte("+OK\r\n")
+}
+
+func (f *fakeServer) set(reply func(args []string) []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reply = reply
 }
 
 // cut ends all connections.
@@ -142,6 +151,12 @@ func (o *told) all() []Answer {
 	return o.answers
 }
 
+func (o *told) sent() []bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.copies
+}
+
 // bench is a node before a fake server, in virtual time.
 type bench struct {
 	*fakeServer
@@ -150,6 +165,18 @@ type bench struct {
 	met      int
 	refusing []error
 }
+
+func (b *bench) note(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+}
+
+func (b *bench) faults() (down []error)    { b.note(func() { down = b.down }); return down }
+func (b *bench) refusals() (r []error)     { b.note(func() { r = b.refusing }); return r }
+func (b *bench) meetings() (n int)         { b.note(func() { n = b.met }); return n }
+func (b *bench) dialled() (n int)          { b.note(func() { n = b.dials }); return n }
+func (b *bench) commands() (seen []string) { b.note(func() { seen = b.seen }); return seen }
 
 const nodeTimeout = 200 * time.Millisecond
 
@@ -169,11 +196,11 @@ func inBubble(t *testing.T, pooled bool, test func(t *testing.T, b *bench)) {
 			Name: "n", Timeout: nodeTimeout, Clock: clock.Now, Pulse: NewPulse(clock.Now, nodeTimeout),
 			Scripts: []wire.Script{wire.ScriptOf("release")}, Release: wire.ScriptOf("release"), Closed: net.ErrClosed,
 			Hooks: Hooks{
-				Met:        func(string, error, clock.Instant) bool { b.met++; return true },
+				Met:        func(string, error, clock.Instant) bool { b.note(func() { b.met++ }); return true },
 				Introduced: func() {},
-				Down:       func(err error) { b.down = append(b.down, err) },
+				Down:       func(err error) { b.note(func() { b.down = append(b.down, err) }) },
 				Up:         func(time.Duration) {},
-				Refusing:   func(err error) { b.refusing = append(b.refusing, err) },
+				Refusing:   func(err error) { b.note(func() { b.refusing = append(b.refusing, err) }) },
 			},
 		}
 		options := &redis.Options{

@@ -57,6 +57,7 @@ type carrier interface {
 	oldest() time.Duration                             // when the oldest command without an answer was sent, or never
 	connected() bool                                   // commands can be sent now
 	pending() bool                                     // answers are still to be handed out; the node is locked
+	connecting() bool                                  // a connection is being made
 	inClient() bool                                    // a call of the client has not come back; the node is locked
 	close(err error)                                   // ends all
 }
@@ -101,6 +102,7 @@ type Node struct {
 	timerAt  time.Duration // when it fires, 0: it does not
 	failures int           // probes and connections in a row that failed soon
 	probeAt  time.Duration // when down: the next probe
+	lastTry  bool          // to connect, after Stop
 	upSince  time.Duration
 	batch    []*Call
 	plan     plan
@@ -294,7 +296,7 @@ func (n *Node) await(limit time.Duration) bool {
 		}
 		now := n.now()
 		due := min(limit, n.carrier.next(now, n.queued(now)))
-		if due <= now || limit != never && !n.carrier.pending() {
+		if due <= now || limit != never && !n.carrier.pending() && !n.carrier.connecting() {
 			return true
 		}
 		n.sleep(now, due)
@@ -426,15 +428,12 @@ func probeDelay(failures int, random float64) time.Duration {
 
 // settleUp is the worker's last act: it sends what is queued and owed to a server that answers, and waits for the answers.
 func (n *Node) settleUp() {
-	limit := n.now() + 2*n.timeout
-	for n.carrier.connected() && !n.down() {
-		now := n.now()
-		n.mu.Lock()
-		busy := n.queued(now) || n.carrier.pending()
-		n.mu.Unlock()
-		if now >= limit || !busy {
-			break
-		}
+	now := n.now()
+	limit := now + 2*n.timeout
+	if !n.ready() && n.owes() { // it may be back
+		n.lastTry, n.probeAt = true, now
+	}
+	for ; now < limit && n.unsettled(now); now = n.now() {
 		n.carrier.turn(now)
 		n.await(limit)
 	}
@@ -448,6 +447,33 @@ func (n *Node) settleUp() {
 	}
 }
 
+func (n *Node) ready() bool { return n.carrier.connected() && !n.down() }
+
+func (n *Node) owes() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ledger.len() > 0
+}
+
+// unsettled reports whether there is still something to send or to hear at the end.
+func (n *Node) unsettled(now time.Duration) bool {
+	if !n.ready() {
+		return n.lastTry || n.carrier.connecting()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.queued(now) || n.carrier.pending()
+}
+
+// mayConnect reports whether the server may be connected: not at the end, but for one last try.
+func (n *Node) mayConnect() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	may := !n.stopping || n.lastTry
+	n.lastTry = false
+	return may
+}
+
 // measured books a batch that was answered.
 func (n *Node) measured(calls int, elapsed time.Duration) {
 	if was := n.roundTrip.Load(); was == 0 {
@@ -455,7 +481,7 @@ func (n *Node) measured(calls int, elapsed time.Duration) {
 	} else {
 		n.roundTrip.Store(was + (int64(elapsed)-was)/8)
 	}
-	if n.hooks.Sent != nil {
+	if n.hooks.Sent != nil && calls > 0 {
 		n.hooks.Sent(calls, elapsed, nil)
 	}
 }

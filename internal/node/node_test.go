@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,9 @@ func TestNoCommandIsSentAgainByTheClient(t *testing.T) {
 
 func TestACallTakesOneRoundTripWhateverElseIsUnderWay(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, b *bench) {
+		b.mu.Lock()
 		b.delay = 50 * time.Millisecond
+		b.mu.Unlock()
 		for i := range 20 {
 			begin := time.Now()
 			o := b.submit(Acquire, "set", fmt.Sprint("k", i))
@@ -33,12 +36,13 @@ func TestACallTakesOneRoundTripWhateverElseIsUnderWay(t *testing.T) {
 				for len(o.all()) == 0 {
 					time.Sleep(time.Millisecond)
 				}
-				require.Less(t, time.Since(begin), 53*time.Millisecond)
+				require.Less(t, time.Since(begin), 60*time.Millisecond)
 			}()
 		}
 		time.Sleep(time.Second)
-		require.Equal(t, 1, b.dials)
-		require.Len(t, b.seen, 20)
+		synctest.Wait()
+		require.Equal(t, 1, b.dialled())
+		require.Len(t, b.commands(), 20)
 	})
 }
 
@@ -46,39 +50,41 @@ func TestACallWhoseConnectionBreaksIsSentOnceMore(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		time.Sleep(3 * time.Second)
 		cuts := 0
-		b.reply = func(args []string) []byte {
+		b.set(func(args []string) []byte {
 			if args[0] == "set" && cuts == 0 {
 				cuts++
 				go b.cut()
 				return []byte{}
 			}
 			return nil
-		}
+		})
 		o := b.submit(Acquire, "set", "k")
 		time.Sleep(150 * time.Millisecond)
-		require.Equal(t, []bool{false, true}, o.copies)
+		synctest.Wait()
+		require.Equal(t, []bool{false, true}, o.sent())
 		require.Len(t, o.all(), 1)
 		a := o.all()[0]
 		require.NoError(t, a.Err)
 		require.True(t, a.Twice)
 		require.True(t, a.Known)
-		require.Empty(t, b.down, "the node has not failed")
+		require.Empty(t, b.faults(), "the node has not failed")
 	})
 }
 
 func TestACallIsNotSentAThirdTime(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
 		time.Sleep(3 * time.Second)
-		b.reply = func(args []string) []byte {
+		b.set(func(args []string) []byte {
 			if args[0] == "set" {
 				go b.cut()
 				return []byte{}
 			}
 			return nil
-		}
+		})
 		o := b.submit(Acquire, "set", "k")
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []bool{false, true}, o.copies)
+		synctest.Wait()
+		require.Equal(t, []bool{false, true}, o.sent())
 		require.Len(t, o.all(), 1)
 		require.Error(t, o.all()[0].Err)
 		require.False(t, o.all()[0].Unsent)
@@ -96,20 +102,23 @@ func TestASilentConnectionIsReplacedWhereTheServerStillGreets(t *testing.T) {
 		require.Len(t, o.all(), 1)
 		require.NoError(t, o.all()[0].Err)
 		require.True(t, o.all()[0].Twice)
-		require.Equal(t, 2, b.dials)
-		require.Empty(t, b.down)
+		synctest.Wait()
+		require.Equal(t, 2, b.dialled())
+		require.Empty(t, b.faults())
 	})
 }
 
 func TestAServerThatSaysNothingIsDownAfterTheNodeTimeout(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
-		b.reply = func([]string) []byte { return []byte{} }
+		b.set(func([]string) []byte { return []byte{} })
 		o := b.submit(Acquire, "set", "k")
 		time.Sleep(190 * time.Millisecond)
 		require.Empty(t, o.all())
-		require.Empty(t, b.down)
+		synctest.Wait()
+		require.Empty(t, b.faults())
 		time.Sleep(20 * time.Millisecond)
-		require.Len(t, b.down, 1)
+		synctest.Wait()
+		require.Len(t, b.faults(), 1)
 		require.Len(t, o.all(), 1)
 		require.ErrorContains(t, o.all()[0].Err, "no answer within 200ms")
 		require.Error(t, b.node.Submit(&Call{Owner: o, Class: Release}, clock.Now()))
@@ -119,15 +128,16 @@ func TestAServerThatSaysNothingIsDownAfterTheNodeTimeout(t *testing.T) {
 func TestAnOverdueNodeRefusesAcquiresAlone(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, b *bench) {
 		silent := true
-		b.reply = func(args []string) []byte {
+		b.set(func(args []string) []byte {
 			if args[0] == "slow" && silent {
 				return []byte{}
 			}
 			return nil
-		}
+		})
 		b.submit(Question, "slow", "k")
 		for range 25 { // other connections' worth of traffic keeps it from being down
 			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
 			b.node.carrier.(*duplex).conn.arrived.Store(int64(b.node.now()))
 		}
 		require.False(t, b.node.Answers(clock.Now()))
@@ -151,8 +161,8 @@ func TestADroppedCallLeavesTheQueueUnsentAndUnanswered(t *testing.T) {
 		n.mu.Lock()
 		require.False(t, n.queued(n.now()))
 		n.mu.Unlock()
-		require.Empty(t, o.copies)
-		require.Empty(t, o.answers)
+		require.Empty(t, o.sent())
+		require.Empty(t, o.all())
 	})
 }
 
@@ -178,48 +188,53 @@ func TestRenewalsAndReleasesLeaveTheQueueFirst(t *testing.T) {
 func TestAnIdleNodeIsAskedSomethingAndABrokenConnectionNoticedAtOnce(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, b *bench) {
 		pings := 0
-		b.reply = func(args []string) []byte {
+		b.set(func(args []string) []byte {
 			if args[0] == "ping" {
 				pings++
 			}
 			return nil
-		}
+		})
 		time.Sleep(61 * time.Second)
+		synctest.Wait()
 		require.InDelta(t, 6, pings, 1)
-		met := b.met
+		synctest.Wait()
+		met := b.meetings()
 		b.cut()
 		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, met+1, b.met, "connected anew and asked who it is, without a call")
+		synctest.Wait()
+		require.Equal(t, met+1, b.meetings(), "connected anew and asked who it is, without a call")
 	})
 }
 
 func TestANodeThatAnswersEveryCommandWithAnErrorIsToldOnce(t *testing.T) {
 	both(t, func(t *testing.T, b *bench) {
-		b.reply = func(args []string) []byte {
+		b.set(func(args []string) []byte {
 			if args[0] == "set" {
 				return []byte("-OOM command not allowed\r\n")
 			}
 			return nil
-		}
+		})
 		for range 10 {
 			b.submit(Acquire, "set", "k")
 			time.Sleep(10 * time.Millisecond)
 		}
-		require.Len(t, b.refusing, 1)
-		require.ErrorContains(t, b.refusing[0], "out of memory")
+		synctest.Wait()
+		require.Len(t, b.refusals(), 1)
+		require.ErrorContains(t, b.refusals()[0], "out of memory")
 		require.ErrorContains(t, b.node.Stats().Refusing, "OOM")
-		require.Empty(t, b.down)
-		b.reply = nil
+		require.Empty(t, b.faults())
+		b.set(nil)
 		b.submit(Acquire, "set", "k")
 		time.Sleep(10 * time.Millisecond)
-		require.Len(t, b.refusing, 2)
-		require.NoError(t, b.refusing[1])
+		synctest.Wait()
+		require.Len(t, b.refusals(), 2)
+		require.NoError(t, b.refusals()[1])
 	})
 }
 
 func TestStopPaysAllDebts(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, b *bench) {
-		b.reply = func(args []string) []byte {
+		b.set(func(args []string) []byte {
 			if args[0] != "evalsha" {
 				return nil
 			}
@@ -230,7 +245,7 @@ func TestStopPaysAllDebts(t *testing.T) {
 				v.List = append(v.List, wire.Value{Kind: wire.Int, Int: 1})
 			}
 			return wire.AppendReply(nil, v)
-		}
+		})
 		for i := range 5000 {
 			b.node.Owe(Debt{Key: fmt.Sprint(i), Token: "t", Late: true})
 		}
@@ -239,7 +254,7 @@ func TestStopPaysAllDebts(t *testing.T) {
 		<-b.node.Exited()
 		require.Less(t, time.Since(begin), nodeTimeout)
 		paid := 0
-		for _, command := range b.seen {
+		for _, command := range b.commands() {
 			var sha string
 			var n int
 			_, _ = fmt.Sscanf(command, "evalsha %s %d", &sha, &n)
@@ -251,13 +266,13 @@ func TestStopPaysAllDebts(t *testing.T) {
 
 func TestThePulseStandsStillWhileTheProcessDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slept := time.Duration(0)
-		now := func() clock.Instant { return clock.At(time.Now(), slept) }
+		var slept atomic.Int64
+		now := func() clock.Instant { return clock.At(time.Now(), time.Duration(slept.Load())) }
 		p := NewPulse(now, nodeTimeout)
 		p.touch(now())
 		time.Sleep(25 * time.Millisecond)
 		require.Equal(t, 25*time.Millisecond, p.Now())
-		slept = 300 * time.Millisecond // as after a stop: the beat that is due comes late
+		slept.Store(int64(300 * time.Millisecond)) // as after a stop: the beat that is due comes late
 		require.InDelta(t, 30*time.Millisecond, p.Now(), float64(6*time.Millisecond))
 		time.Sleep(50 * time.Millisecond)
 		require.InDelta(t, 75*time.Millisecond, p.Now(), float64(6*time.Millisecond))

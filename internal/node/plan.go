@@ -16,7 +16,7 @@ type slot struct {
 	call  *Call
 	sent  time.Duration
 	more  int32 // so many of the next slots share its command
-	batch int32 // of the last slot of a batch: how many calls it had
+	batch int32 // of the last slot of a batch: how many calls it had, -1 for none but the node's own
 }
 
 // plan is a batch as commands: the releases first, all of single keys in one, then the others that

@@ -102,6 +102,8 @@ func (p *pool) oldest() time.Duration {
 	return oldest
 }
 
+func (p *pool) connecting() bool { return p.probing }
+
 func (p *pool) pending() bool {
 	for _, f := range p.flights {
 		if !f.dropped {
@@ -130,7 +132,7 @@ func (p *pool) turn(now time.Duration) {
 	p.watch(now)
 	switch {
 	case !p.started || n.down():
-		if !p.probing && now >= n.probeAt && !n.isStopping() {
+		if !p.probing && now >= n.probeAt && n.mayConnect() {
 			p.started = true
 			p.probe(now)
 		}

@@ -94,7 +94,7 @@ func TestEachGoodReplyIsReadAsTheTableSays(t *testing.T) {
 	}
 }
 
-func TestAnyOtherReplyIsUnknown(t *testing.T) {
+func TestAnyOtherReplyIsAFailureAndNeverAVote(t *testing.T) {
 	for _, v := range []Value{
 		text("ok"), text(""), number(1), {Kind: Failure, Text: "OK"}, list(), list(text("OK")),
 	} {
