@@ -26,14 +26,11 @@ func (f *finale) age() {
 		l.machine.set(time.Since(l.machine.Today()))
 		time.Sleep(time.Millisecond)
 	}
-	for _, l := range f.cast {
-		l.reopen()
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(stretched(f.plan.window(), f.plan.lag()) + time.Second) // for the guard
 	rng := stream(f.plan.seed, "age")
 	for i := range 4 {
 		l := f.cast[rng.IntN(len(f.cast))]
+		l.reopen()                                                         // only now, since an open locker asks idle nodes something all the time
+		time.Sleep(stretched(f.plan.window(), f.plan.lag()) + time.Second) // for the guard
 		if i == 0 {
 			f.log.add("age", "the time of day of client %d is %v ahead", l.id, a.lead)
 			l.machine.set(a.lead)
@@ -48,6 +45,12 @@ func (f *finale) age() {
 			}
 			time.Sleep(f.plan.timeout())
 		}
+		c.bounded(l.name(), "close", 4*f.plan.timeout(), l.close)
 		time.Sleep(a.wait)
 	}
+	for _, l := range f.cast {
+		l.reopen()
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(stretched(f.plan.window(), f.plan.lag()) + time.Second)
 }

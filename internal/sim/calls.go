@@ -19,8 +19,8 @@ type calls struct {
 	open map[string]string
 }
 
-// bounded runs a call that must come back within bound. It takes no virtual time beyond
-// what it waits for.
+// bounded runs a call that must come back within bound, by the slowest of the lockers' clocks. It takes no
+// virtual time beyond what it waits for.
 func (c *calls) bounded(who, what string, bound time.Duration, call func()) {
 	c.mu.Lock()
 	c.open[who] = what
@@ -31,7 +31,7 @@ func (c *calls) bounded(who, what string, bound time.Duration, call func()) {
 	c.mu.Lock()
 	delete(c.open, who)
 	c.mu.Unlock()
-	if took > bound {
+	if bound = stretched(bound, c.check.plan.lag()); took > bound {
 		c.check.late(who, what, took, bound)
 	}
 }
@@ -48,9 +48,9 @@ func (c *calls) release(o *operation) {
 // try makes one attempt; nil if it gets nothing.
 func (c *calls) try(l *locker, name, key string, ttl time.Duration, options ...redlock.AcquireOption) *operation {
 	o := c.check.asks(fmt.Sprintf("%s-%s", l.name(), name), key)
-	bound := l.plan.timeout()
-	if l.plan.fenced { // for another round
-		bound *= 2
+	bound := 7 * l.plan.timeout() // six for a first contact
+	if l.plan.fenced {            // for another round
+		bound += l.plan.timeout()
 	}
 	l.log.add(o.name, "asks for %s", key)
 	var lock *redlock.Lock
