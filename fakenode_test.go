@@ -152,6 +152,17 @@ func (f *fakeNode) cut() {
 	}
 }
 
+// unreachable cuts the node off, with its data, or lets it be reached again.
+func (f *fakeNode) unreachable(yes bool) {
+	f.mu.Lock()
+	f.refuses = nil
+	if yes {
+		f.refuses = errors.New("no route to host")
+	}
+	f.mu.Unlock()
+	f.cut()
+}
+
 // flushScripts empties the script cache, as SCRIPT FLUSH or a restart does.
 func (f *fakeNode) flushScripts() {
 	f.t.Helper()

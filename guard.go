@@ -301,11 +301,15 @@ func (n *node) identify(grants bool) error {
 		if err != nil {
 			return err
 		}
-		if n.met = dials; !told {
+		n.met = dials
+		switch id := n.guard.identity(n.index); {
+		case !told:
 			n.met = never
 			return nil
-		}
-		if dials == 0 {
+		case id.known && id.silent: // it may tell again on this connection
+			n.met, n.identified = never, true
+			return nil
+		case dials == 0:
 			n.identified = true
 			return nil
 		}

@@ -407,6 +407,16 @@ func TestANodeThatStopsTellingItsRunIDDoesNotCount(t *testing.T) {
 					require.Error(t, err, "granted while A is valid for %v", k.Validity())
 					time.Sleep(time.Second)
 				}
+				for _, f := range w.nodes[1:] { // they tell it again, on the same connections
+					f.mu.Lock()
+					f.runID = "again"
+					f.mu.Unlock()
+				}
+				_, err := b.TryAcquire(t.Context(), "orders", time.Minute)
+				require.ErrorContains(t, err, "restarted")
+				time.Sleep(b.guard.window(time.Minute))
+				_, err = b.TryAcquire(t.Context(), "orders", time.Minute)
+				require.NoError(t, err)
 			})
 		})
 	}

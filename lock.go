@@ -151,7 +151,7 @@ func (k *Lock) checkTime(now clock.Instant) {
 		return
 	}
 	why := "its validity ran out"
-	if k.maxHold > 0 && k.holdEnd.Left(now) <= k.drift.allowance(k.ttl) {
+	if k.maxHold > 0 && k.holdEnd.Left(now) <= k.drift.allowance(k.ttl)+time.Millisecond { // the grain of the wire
 		why = fmt.Sprintf("its MaxHold of %v is over", k.maxHold)
 	}
 	k.finish(&endedError{lock: k, class: ErrLost, why: why})

@@ -183,6 +183,15 @@ func TestDebtsThatExpiredAreNotPaid(t *testing.T) {
 	})
 }
 
+func TestADebtOutlivesItsKeyOnANodeWithASlowClock(t *testing.T) {
+	now := after(0)
+	k := lockOnHandSetClock(&now, time.Hour)
+	k.ttl, k.panel.drift = time.Hour, k.locker.cfg.drift
+	onNode := time.Duration(float64(k.ttl)*1.009) + time.Millisecond // within the allowance
+	require.False(t, k.outlived(now).Over(after(onNode)))
+	require.True(t, k.outlived(now).Over(after(k.ttl+k.ttl/50)), "but not for long")
+}
+
 func TestNodesThatHungForLongerThanTheTTLWakeUpWithNoKeyOfAReleasedLock(t *testing.T) {
 	for name, open := range map[string]func(w *world) *Locker{
 		"Open": func(w *world) *Locker { return w.open() },

@@ -213,8 +213,10 @@ func Wait(d time.Duration) AcquireOption {
 // Owner overrides WithOwner for this lock.
 func Owner(s string) AcquireOption { return func(c *acquireConfig) { c.owner, c.ownerSet = s, true } }
 
-// AutoRenew renews the lock in the background every ttl/2 until it is released or lost, or
-// MaxHold ends. A renewal that fails for outages is repeated with jitter until the lock's
+// AutoRenew renews the lock in the background until it is released or lost, or MaxHold ends. A
+// renewal is due between 0.4 and 0.5 of the ttl after the last one, at random, so that locks acquired
+// together are not all renewed together. If more are due than the nodes answer, the lock that ends
+// first goes first. A renewal that fails for outages is repeated with jitter until the lock's
 // validity ends; a quorum that no longer holds the token ends the lock at once.
 func AutoRenew() AcquireOption { return func(c *acquireConfig) { c.autoRenew = true } }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -204,6 +205,7 @@ func TestTheEndOfMaxHoldIsReachedByOneRenewal(t *testing.T) {
 			begin := time.Now()
 			k := w.hold(l, "orders", 10*time.Second, AutoRenew(), MaxHold(12*time.Second+grain))
 			<-k.Done()
+			synctest.Wait()
 			require.Len(t, renewals, 1, "%v", renewals)
 			require.Greater(t, time.Since(begin), 11800*time.Millisecond)
 			require.ErrorContains(t, k.Err(), "MaxHold")

@@ -182,3 +182,38 @@ func TestTheOwnerOfATokenOfThisLibrary(t *testing.T) {
 	}
 	require.Equal(t, "me", ownerOf(newToken("me")))
 }
+
+// The lock may have been given any ttl before, and nobody tells.
+func TestAReleaseOfAResumedLockIsOwedForTheLongestTTLThereIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []Option
+		until   time.Duration // for so long a node that was down gets the release
+	}{
+		"":           {nil, 366 * 24 * time.Hour},
+		"WithMaxTTL": {[]Option{WithMaxTTL(time.Hour)}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(t *testing.T, w *world) {
+				former, l := w.open(), w.open(c.options...)
+				k := w.hold(former, "orders", time.Hour)
+				time.Sleep(100 * time.Millisecond)
+				w.nodes[2].unreachable(true)
+				_ = w.hold(l, "other", time.Minute).Release(t.Context()) // learns that the node is down
+				time.Sleep(time.Second)
+				require.False(t, l.Stats().Nodes[2].Up)
+				resumed, err := l.Resume(t.Context(), "orders", k.Token(), 10*time.Second)
+				require.NoError(t, err)
+				now := l.clock()
+				require.NoError(t, resumed.Release(t.Context()))
+				owed := l.nodes[2].ledger.owed
+				expires := owed[len(owed)-1].expires.Since(now)
+				require.InDelta(t, expires, c.until, float64(c.until)/50)
+				require.Greater(t, expires, c.until)
+				time.Sleep(30 * time.Second)
+				w.nodes[2].unreachable(false)
+				time.Sleep(10 * time.Second)
+				w.keyless("orders")
+			})
+		})
+	}
+}

@@ -10,7 +10,8 @@ import (
 
 // Trace is a set of functions that are called as things happen; any of them may be nil. They are
 // called without a lock held, from the goroutine in which it happened: a slow one delays a
-// caller or a node's worker. They may be called concurrently.
+// caller or a node's worker. They may be called concurrently. Any of them may call Locker.Close, which
+// then waits for four node timeouts at most, though the function's own caller cannot go on meanwhile.
 type Trace struct {
 	AttemptDone  func(AttemptInfo)           // one round over all nodes to acquire
 	Waiting      func(WaitInfo)              // Acquire begins to wait, or goes on waiting
@@ -50,7 +51,8 @@ type WaitedInfo struct {
 }
 
 // RenewalInfo is one renewal. Late is by how much an automatic renewal began after it was due: a
-// process that has no time for its renewals shows here.
+// process that has no time for its renewals shows here, and so do more locks than the nodes can renew,
+// since a renewal waits until the nodes have answered others. Elapsed does not count that waiting.
 type RenewalInfo struct {
 	Key     string
 	Elapsed time.Duration

@@ -70,7 +70,7 @@ before the command had ended, 64 for wrong arguments.`,
 		RunE: func(*cobra.Command, []string) error { return r.execute() },
 	}
 	flags := c.Flags()
-	flags.DurationVar(&r.ttl, "ttl", 20*time.Second, "life of the lock without a renewal, at least 1s; renewed every ttl/2")
+	flags.DurationVar(&r.ttl, "ttl", 20*time.Second, "life of the lock without a renewal, at least 1s; renewed before ttl/2 is over")
 	flags.StringVar(&r.wait, "wait", "0", `how long to wait for the lock: 0, a duration, or "forever"`)
 	flags.DurationVar(&r.maxHold, "max-hold", 0, "end the lock, and the command, after this time however often it was renewed (default: no limit)")
 	flags.DurationVar(&r.grace, "grace", 0, "`time` between asking the command to stop and killing it, at most ttl/3 (default ttl/4)")
