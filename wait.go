@@ -16,11 +16,15 @@ import (
 // deadline too. An attempt under way when the limit passes is finished, so Acquire may take two node
 // timeouts longer than it, with WithFencing three; the end of ctx ends it at once.
 //
-// Who waits gets the key about a round trip after it is free, first come first served: callers of one
-// Locker queue among themselves, and Lockers in a list on one of the nodes, from which a release
-// wakes the first. A first attempt, or one after a back-off, may be lucky and overtake it. Where a wake-up does not
-// arrive, for whatever reason, the next attempt comes after a back-off with full jitter (WithBackoff), or
+// A waiter gets the key about a round trip after it is free, first come first served. Callers of one
+// Locker queue among themselves. Lockers queue in a list on one of the nodes, the gate of the key; a release
+// wakes the first of it. A first attempt, or one after a back-off, may occasionally get ahead of the queue. If a
+// wake-up gets lost, the next attempt comes after a back-off with full jitter (WithBackoff), or
 // when the key's ttl is over.
+//
+// Clients of other libraries release without waking anybody. While a key holds a token that is not of this library's
+// form, the first waiter of each Locker asks the gate after about a quarter of the time that it has seen that token:
+// 10 ms at least and 100 ms at most. So it is late by about an eighth of the hold.
 //
 // Errors are those of TryAcquire: the last attempt's reason, with ctx's error beside it where
 // ctx ended the waiting, and the time waited in Elapsed. ErrHeld too where other callers of this
@@ -31,7 +35,8 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration, opt
 
 // AcquireAll is Acquire for several keys as one lock, as TryAcquireAll is for TryAcquire. It takes all of them
 // or none at a time and holds none while it waits, so calls with the same keys in different orders never
-// block each other for good. It waits in the list of the first key that is not free.
+// block each other for good. It waits for the first key that is not free, and keeps no other caller from the
+// keys that are. So callers of fewer keys may overtake it while one of its keys is always taken.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, ttl time.Duration, opts ...AcquireOption) (*Lock, error) {
 	q, err := l.newRequest(keys, ttl, opts)
 	if err != nil {
@@ -280,7 +285,7 @@ func (r *retries) next(f *QuorumError, moved, hears bool, base, limit time.Durat
 			delay = backoff(limit, limit, 0, random)
 		}
 		if e.answer.timed {
-			delay = min(delay, min(e.answer.left, limit)+expiryGrain)
+			delay = min(delay, e.answer.left+expiryGrain)
 		}
 		*r = retries{held: r.held + 1}
 		return max(delay, clockGrain)
