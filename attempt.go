@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -180,7 +179,7 @@ func (k *Lock) acquired(r *round) func() {
 	if k.maxHold > 0 {
 		k.until = clock.Earlier(k.until, k.holdEnd)
 	}
-	k.auto.next = k.begun.Add(renewalDelay(r.ttl, mathrand.Float64()))
+	k.planRenewal(k.begun, r.ttl)
 	k.start(now)
 	return nothing
 }
