@@ -2,9 +2,8 @@ package redlock
 
 import (
 	"context"
-	cryptorand "crypto/rand"
+	"crypto/rand"
 	"encoding/base64"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -131,7 +130,7 @@ const randomLength = 22
 // newToken returns owner/random with 128 random bits.
 func newToken(owner string) string {
 	var random [16]byte
-	_, _ = cryptorand.Read(random[:]) // never fails: it ends the process instead
+	_, _ = rand.Read(random[:]) // never fails: it ends the process instead
 	token := append(make([]byte, 0, len(owner)+1+randomLength), owner...)
 	token = append(token, '/')
 	return string(base64.RawURLEncoding.AppendEncode(token, random[:]))
@@ -161,7 +160,7 @@ func (k *Lock) acquired(r *round) func() {
 	if k.maxHold > 0 {
 		k.until = clock.Earlier(k.until, k.holdEnd)
 	}
-	k.auto.next = k.begun.Add(renewalDelay(r.ttl, rand.Float64()))
+	k.planRenewal(k.begun, r.ttl)
 	k.start(now)
 	return nothing
 }

@@ -137,3 +137,13 @@ func (w *world) eventful(l *Locker, k *Lock) {
 	}
 	time.Sleep(11 * time.Second) // the lock that renews itself is lost
 }
+
+func TestCloseNamesANodeThatHangsWhenItIsPaidWhatIsOwed(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		l := w.openDefault() // whose clients sit out a hang for 5 s
+		time.Sleep(time.Second)
+		l.nodes[1].oweAgain(debt{key: "orders", token: "me"})
+		w.nodes[1].hang()
+		require.ErrorContains(t, l.Close(), w.nodes[1].addr)
+	})
+}

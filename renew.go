@@ -123,6 +123,12 @@ func (k *Lock) launch(r *round) {
 	}
 }
 
+// planRenewal sets when the next automatic renewal is due, after a round that gave the lock a ttl; k.mu is
+// held.
+func (k *Lock) planRenewal(start clock.Instant, ttl time.Duration) {
+	k.auto.next = start.Add(renewalDelay(ttl, rand.Float64()))
+}
+
 // leaveQueue ends the waiting for an automatic renewal; k.mu is held.
 func (k *Lock) leaveQueue() {
 	if k.auto.waits {
@@ -189,7 +195,7 @@ func (k *Lock) conclude(r *round) {
 	case r.verdict == won && !until.Over(now):
 		k.until = until
 		k.auto.failures = 0
-		k.auto.next = r.start.Add(renewalDelay(min(k.auto.ttl, ttl), rand.Float64()))
+		k.planRenewal(r.start, min(k.auto.ttl, ttl))
 		if k.maxHold > 0 && wholeMillis(k.holdEnd.Left(r.start)) <= ttl {
 			k.auto.on = false // this lease lasts until the end of MaxHold, as far as the wire can say
 		}

@@ -185,3 +185,33 @@ func TestALockThatIsReleasedDuringItsAutomaticRenewalGivesItsPlaceBack(t *testin
 		require.Zero(t, l.renewalsInFlight())
 	})
 }
+
+// Between the moment when the queue names a lock and its turn, a renewal by hand may have been quicker,
+// or the lock may have ended or be in the queue again.
+func TestATurnThatIsNotNeededAnyMoreGivesItsPlaceBack(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		l := w.open()
+		k := w.hold(l, "orders", 10*time.Second, AutoRenew())
+		turn := func() {
+			l.renewals.mu.Lock()
+			l.renewals.pacer.inFlight++
+			l.renewals.mu.Unlock()
+			k.renewInTurn()
+			time.Sleep(10 * time.Millisecond)
+			require.Zero(t, l.renewalsInFlight())
+			require.Zero(t, l.queued())
+		}
+		turn() // not due
+		require.Empty(t, w.nodes[0].commands("EVALSHA"))
+		l.crowd()
+		time.Sleep(6 * time.Second)
+		require.Equal(t, 1, l.queued())
+		l.renewals.mu.Lock()
+		l.renewals.pacer.inFlight = 0 // without anybody being told
+		l.renewals.mu.Unlock()
+		turn()
+		require.Len(t, w.nodes[0].commands("EVALSHA"), 1)
+		require.NoError(t, k.Release(t.Context()))
+		turn()
+	})
+}
