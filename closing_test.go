@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	remote "github.com/redlock-go/redlock/internal/node"
 )
 
 func TestCloseEndsAttemptsUnderWayAtOnce(t *testing.T) {
@@ -142,7 +144,7 @@ func TestCloseNamesANodeThatHangsWhenItIsPaidWhatIsOwed(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		l := w.openDefault() // whose clients sit out a hang for 5 s
 		time.Sleep(time.Second)
-		l.nodes[1].oweAgain(debt{key: "orders", token: "me"})
+		l.nodes[1].OweAgain(remote.Debt{Key: "orders", Token: "me"})
 		w.nodes[1].hang()
 		require.ErrorContains(t, l.Close(), w.nodes[1].addr)
 	})
