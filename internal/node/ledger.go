@@ -47,7 +47,7 @@ func (p *payment) Keys(*Call) []any { return []any{p.debt.Key} }
 func (p *payment) Answer(_ *Call, a Answer) { p.node.settle(p.debt, a.Err == nil) }
 
 // ledger keeps a node's debts. Debts are paid before anything else, and once more after a
-// node timeout, since a hung node may work off its old connections after the new one.
+// two node timeouts, since a hung node may work off its old connections after the new one.
 type ledger struct {
 	owed    []Debt
 	repeats []Debt // ordered by due
@@ -117,12 +117,16 @@ func (n *Node) Owe(d Debt) {
 	n.rouse()
 }
 
-// OweAgain repeats a release after a node timeout: a command that was cut off may arrive
+// repeatTimeouts is after how many node timeouts a release is repeated. A connection may be given up for its
+// silence after a quarter of one, so what it still carries may come late after the first release.
+const repeatTimeouts = 2
+
+// OweAgain repeats a release after two node timeouts: a command that was cut off may arrive
 // after the release that was meant to follow it.
 func (n *Node) OweAgain(d Debt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ledger.repeat(d, n.clock().Add(n.timeout))
+	n.ledger.repeat(d, n.clock().Add(repeatTimeouts*n.timeout))
 	n.rouse()
 }
 
@@ -141,7 +145,7 @@ func (n *Node) settle(d Debt, paid bool) {
 	n.mu.Lock()
 	n.ledger.out--
 	if !(n.stopping && paid) { // when it stops, a payment is the last
-		n.ledger.settle(d, paid, n.clock().Add(n.timeout))
+		n.ledger.settle(d, paid, n.clock().Add(repeatTimeouts*n.timeout))
 	}
 	n.rouse()
 	n.mu.Unlock()

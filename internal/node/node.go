@@ -295,8 +295,9 @@ func (n *Node) await(limit time.Duration) bool {
 			return false
 		}
 		now := n.now()
-		due := min(limit, n.carrier.next(now, n.queued(now)))
-		if due <= now || limit != never && !n.carrier.pending() && !n.carrier.connecting() {
+		queued := n.queued(now)
+		due := min(limit, n.carrier.next(now, queued))
+		if due <= now || limit != never && !queued && !n.carrier.pending() && !n.carrier.connecting() {
 			return true
 		}
 		n.sleep(now, due)

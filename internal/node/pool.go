@@ -350,8 +350,8 @@ func (p *pool) fly(f *flight) {
 
 // carry sends a pipeline and waits for its end. known tells whether the server that answered is known.
 func (p *pool) carry(f *flight) (known bool, execErr error) {
-	if p.stale.Swap(false) {
-		p.refresh()
+	if p.stale.Swap(false) && p.refreshFor(f) {
+		return false, errBroken
 	}
 	asks := false
 	if !p.counts() {
@@ -421,6 +421,15 @@ func (p *pool) exchange(commands ...*command) error {
 	defer p.inside.Add(-1)
 	_, err := pipe.Exec(ctx)
 	return err
+}
+
+// refreshFor refreshes before a flight. It reports whether the flight was given up meanwhile: what it carries is
+// not wanted any more then, and must not be sent.
+func (p *pool) refreshFor(f *flight) (dropped bool) {
+	p.refresh()
+	p.node.mu.Lock()
+	defer p.node.mu.Unlock()
+	return f.dropped
 }
 
 // refresh tries connections of the client until one is good: those that lay idle beside one that broke may have

@@ -34,7 +34,7 @@ func (p plan) clientTimeout() time.Duration { return max(1, time.Duration(p.lazy
 //	client timeout  which may meet a connection that broke long ago
 //	probeMax        until it asks once more
 //	2 node timeout  for the answer, and for the releases that follow it
-//	node timeout    until they are repeated, since what hung may have come after them
+//	2 node timeout  until they are repeated, since what hung may have come after them
 //	node timeout    for these to arrive
 //
 // To this a hang, a cut or an outage adds its own length, so the clock of this bound starts
@@ -44,7 +44,7 @@ func (p plan) clientTimeout() time.Duration { return max(1, time.Duration(p.lazy
 //
 // A locker plans all this by its clock.
 func (p plan) settling() time.Duration {
-	return stretched(2*probeMax+2*p.clientTimeout()+4*p.timeout(), p.lag())
+	return stretched(2*probeMax+2*p.clientTimeout()+5*p.timeout(), p.lag())
 }
 
 // lag is the rate of the slowest locker's clock, in ppm.

@@ -55,7 +55,7 @@ func (l *locker) client(i int) redis.UniversalClient {
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		PoolSize:                 4, PipelinePoolSize: -1,
-		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		ReadBufferSize: 4 << 10, WriteBufferSize: 32 << 10, // all scripts in one message: pieces of one could overtake each other
 	}
 	if l.plan.lazy > 0 {
 		o.ContextTimeoutEnabled = false

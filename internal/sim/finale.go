@@ -180,6 +180,7 @@ func (f *finale) exit() (dead *locker) {
 	time.Sleep(f.lineUp())
 	f.log.add("finale", "client %d is cut off for good", dead.id)
 	f.eachLink(dead.id, anyone, (*link).block)
+	scenes[0].dead = dead
 	for _, giveUp := range last {
 		giveUp()
 		time.Sleep(2 * f.way)
