@@ -239,6 +239,13 @@ func (f *fakeNode) carry(l *link, from, to net.Conn) {
 	}
 }
 
+// startedAgo makes the node tell that it was started so long ago.
+func (f *fakeNode) startedAgo(age time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started = time.Now().Add(-age)
+}
+
 // value returns what the node stores under key, "" for nothing.
 func (f *fakeNode) value(key string) string {
 	v, err := f.miniredis().Get(key)
@@ -326,20 +333,29 @@ func (w *world) openNow(opts ...Option) *Locker {
 	w.t.Helper()
 	cfg, err := newConfig(opts)
 	require.NoError(w.t, err)
+	nodes, clients := w.makeNodes(cfg)
+	l := start(cfg, nodes, clients)
+	w.closeAtEnd(l)
+	return l
+}
+
+func (w *world) makeNodes(cfg config) ([]*node, []*redis.Client) {
 	nodes := make([]*node, len(w.nodes))
 	clients := make([]*redis.Client, len(w.nodes))
 	for i, f := range w.nodes {
 		o := tuned(&redis.Options{Addr: f.addr, Dialer: f.dial}, cfg.nodeTimeout)
 		nodes[i], clients[i] = openNode(o, cfg.nodeTimeout)
 	}
-	l := start(cfg, nodes, clients)
+	return nodes, clients
+}
+
+func (w *world) closeAtEnd(l *Locker) {
 	w.t.Cleanup(func() {
 		for _, f := range w.nodes {
 			f.resume()
 		}
 		_ = l.Close()
 	})
-	return l
 }
 
 // keyless asserts that no node has the key.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -112,7 +113,7 @@ func TestAWithheldNodeThatTookTheTokenCountsForTheRenewal(t *testing.T) {
 func TestAFreshDeploymentIsNotKeptWaiting(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		for _, f := range w.nodes {
-			f.started = time.Now()
+			f.startedAgo(0)
 		}
 		l := w.openNow()
 		begin := time.Now()
@@ -130,14 +131,14 @@ func TestAFreshDeploymentIsNotKeptWaiting(t *testing.T) {
 
 func TestYoungNodesAreWithheldWhereOthersAreOldOrMissing(t *testing.T) {
 	for name, third := range map[string]func(f *fakeNode){
-		"old":  func(f *fakeNode) { f.started = time.Now().Add(-time.Minute) },
+		"old":  func(f *fakeNode) { f.startedAgo(time.Minute) },
 		"down": (*fakeNode).crash,
 		"hung": (*fakeNode).hang,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
 				for _, f := range w.nodes {
-					f.started = time.Now().Add(-5 * time.Second)
+					f.startedAgo(5 * time.Second)
 				}
 				third(w.nodes[2])
 				l := w.openNow()
@@ -159,8 +160,8 @@ func TestANewDeploymentWaitsForAMissingMinorityOnlyForAWhile(t *testing.T) {
 	for name, age := range map[string]time.Duration{"together": 0, "one after the other": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
-				w.nodes[0].started = time.Now().Add(-age)
-				w.nodes[1].started = time.Now()
+				w.nodes[0].startedAgo(age)
+				w.nodes[1].startedAgo(0)
 				w.nodes[2].crash()
 				l := w.open()
 				_, err := l.TryAcquire(t.Context(), "orders", time.Hour)
@@ -173,7 +174,7 @@ func TestANewDeploymentWaitsForAMissingMinorityOnlyForAWhile(t *testing.T) {
 				}
 				require.NoError(t, err)
 				w.nodes[2].restart() // it is back, and has run for long
-				w.nodes[2].started = time.Now().Add(-24 * time.Hour)
+				w.nodes[2].startedAgo(24 * time.Hour)
 				time.Sleep(3 * time.Second)
 				_, err = l.TryAcquire(t.Context(), "others", time.Hour)
 				require.ErrorContains(t, err, "may have forgotten keys", "so there was a life before")
@@ -277,6 +278,22 @@ func rated(rate float64) func() clock.Instant {
 	}
 }
 
+// openRated is open for a client whose clock is rated.
+func (w *world) openRated(rate float64) *Locker {
+	w.t.Helper()
+	now := rated(rate)
+	nodes, clients := w.makeNodes(defaultConfig())
+	for _, n := range nodes {
+		n.clock = now
+	}
+	l := start(defaultConfig(), nodes, clients)
+	l.panel.clock = now // which the workers do not read
+	w.closeAtEnd(l)
+	synctest.Wait()
+	time.Sleep(3 * time.Millisecond)
+	return l
+}
+
 // The clocks of both clients are less than 1 % off those of the nodes, one is slow, the other fast.
 func TestTheWindowAllowsForTheDriftOfTwoClients(t *testing.T) {
 	const ttl = 100 * time.Second
@@ -296,11 +313,7 @@ func TestTheWindowAllowsForTheDriftOfTwoClients(t *testing.T) {
 	for name, forget := range forget {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
-				a, b := w.open(), w.open()
-				a.panel.clock, b.panel.clock = rated(0.991), rated(1.009)
-				for i := range w.nodes {
-					b.nodes[i].clock = b.panel.clock
-				}
+				a, b := w.openRated(0.991), w.openRated(1.009)
 				if name != "restart" { // a lock of b's shows it that these clocks run ahead
 					warm := w.hold(b, "warm", time.Hour)
 					ka := w.hold(a, "orders", ttl)
@@ -629,7 +642,7 @@ func TestANodeThatAnswersAndDoesNotTellItsAgeMayBeOld(t *testing.T) {
 func TestAFreshDeploymentGrantsThroughTheEndOfItsWindow(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		for _, f := range w.nodes {
-			f.started = time.Now()
+			f.startedAgo(0)
 		}
 		l := w.openNow()
 		for range 130 {

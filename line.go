@@ -41,6 +41,9 @@ type line struct {
 // drop forgets a line without users, at once or when it is no longer known to be crowded; the
 // caller holds mu.
 func (s *lines) drop(ln *line) {
+	if s.byKey[ln.key] != ln { // forgotten before, and the key may have another line since
+		return
+	}
 	if !ln.isCrowded(s.locker.clock()) {
 		delete(s.byKey, ln.key)
 		return

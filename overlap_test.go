@@ -323,3 +323,24 @@ func TestCallersHaveAllTheirPlacesOrWaitWithOneAtMost(t *testing.T) {
 		require.Empty(t, c.lines.byKey)
 	})
 }
+
+// A line is forgotten while a timer still looks after it. The next line of the key must stay known, or its
+// callers and later ones would have a place each.
+func TestALineThatWasForgottenDoesNotTakeTheNextOneWithIt(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		s := &w.open().lines
+		first := &line{lines: s, key: "orders", gate: noGate, crowded: s.locker.clock()}
+		next := &line{lines: s, key: "orders", gate: noGate, taken: true}
+		s.mu.Lock()
+		s.byKey["orders"] = first
+		s.drop(first) // crowded: a timer will look again
+		first.crowded = clock.Instant{}
+		s.drop(first)
+		s.byKey["orders"] = next
+		s.mu.Unlock()
+		time.Sleep(2 * s.memory)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Same(t, next, s.byKey["orders"])
+	})
+}
