@@ -180,11 +180,11 @@ func (f *finale) exit() (dead *locker) {
 	time.Sleep(f.lineUp())
 	f.log.add("finale", "client %d is cut off for good", dead.id)
 	f.eachLink(dead.id, anyone, (*link).block)
-	scenes[0].dead = dead
 	for _, giveUp := range last {
 		giveUp()
 		time.Sleep(2 * f.way)
 	}
+	scenes[0].mourns(dead)
 	scenes[0].pass(firsts[0])
 	scenes[0].finish()
 	if len(f.cast) > 2 {

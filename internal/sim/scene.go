@@ -15,7 +15,6 @@ import (
 type scene struct {
 	*finale
 	hands   *handOvers
-	dead    *locker // cut off for good while it waits; nil for none
 	asked   int
 	longest time.Duration // that all of it may take
 	waiting sync.WaitGroup
@@ -117,19 +116,21 @@ func (s *scene) finish() {
 	select {
 	case <-finished:
 	case <-time.After(s.longest):
-		if !s.leftByTheDead() {
-			s.hands.nobody()
-		}
+		s.hands.nobody()
 	}
 	s.cancel()
 	<-finished
 	s.hands.judge()
 }
 
-// leftByTheDead reports whether a locker that was cut off for good had just taken the key on a node, in an
-// attempt that it cannot undo any more: there the key lives out its ttl.
-func (s *scene) leftByTheDead() bool {
-	return s.dead != nil && slices.ContainsFunc(s.nodes, func(n *node) bool {
-		return strings.HasPrefix(owner(n.value(s.hands.key)), fmt.Sprintf("c%d.", s.dead.id))
-	})
+// mourns allows for a locker that was cut off for good just when it had taken the key on a node, in an attempt that
+// it cannot undo any more: there the key lives out its ttl.
+func (s *scene) mourns(dead *locker) {
+	if slices.ContainsFunc(s.nodes, func(n *node) bool {
+		return strings.HasPrefix(owner(n.value(s.hands.key)), fmt.Sprintf("c%d.", dead.id))
+	}) {
+		s.hands.limit += 2 * s.ttl
+		s.longest += 2 * s.ttl
+		s.hands.usual = 0
+	}
 }
