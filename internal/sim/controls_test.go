@@ -80,6 +80,10 @@ var controls = []control{
 		"if err != nil && (n.guard.identity(n.index).known || notNow(err)) {",
 		"if err != nil && notNow(err) {",
 	}, {
+		"node.go",
+		"return s.runID != \"\" || !n.guard.identity(n.index).known",
+		"return true",
+	}, {
 		"guard.go",
 		"	if n.silent {",
 		"	if false {",
