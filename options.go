@@ -111,7 +111,7 @@ func WithFenceLife(d time.Duration) Option {
 // It is withheld for as long as somebody may still hold a key that was lost: the TTL asked for,
 // or WithMaxTTL if that is longer, and twice the drift allowance of it. The guard knows a node by
 // its run_id, from INFO, which is asked on every new connection. Where the connections of a client
-// given to New cannot be counted (see New), it is asked after every batch with a grant. A node that
+// given to New cannot be counted (see New), it is asked after every batch with an acquire. A node that
 // never tells a run_id is never withheld; one that told it before does not vote until it tells it
 // again. No other option makes a lock less safe than GuardOff does.
 func WithRestartGuard(mode GuardMode) Option { return func(c *config) { c.guard = mode } }

@@ -69,7 +69,7 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 // A *redis.Client gets one hook that counts its connections, however many Lockers are made over it:
 // a new connection may lead to a server that was restarted. Other clients (Ring, ClusterClient,
 // wrappers, clones by WithTimeout) do not let their connections be counted. They cost one more
-// question to the node for every batch that has a grant, unless GuardOff is set.
+// question to the node for every batch that has an acquire, unless GuardOff is set.
 //
 // New fails for options out of range, for no clients, a nil client, a Ring of several servers, and
 // where two clients have the same address. Close the Locker before the clients.

@@ -46,7 +46,7 @@ func (p *payment) Keys(*Call) []any { return []any{p.debt.Key} }
 
 func (p *payment) Answer(_ *Call, a Answer) { p.node.settle(p.debt, a.Err == nil) }
 
-// ledger keeps a node's debts. Debts are paid before anything else, and once more after a
+// ledger keeps a node's debts. Debts are paid before anything else, and once more after
 // two node timeouts, since a hung node may work off its old connections after the new one.
 type ledger struct {
 	owed    []Debt

@@ -26,7 +26,7 @@ type Client interface {
 
 // Over makes a node over a client that stays its owner's, with its own settings and connections. dials counts
 // the client's new connections (CountDials). Where it is nil, or has counted none yet, connections may change
-// unseen, so the server is asked who it is with every batch that may be a vote.
+// unseen, so the server is asked who it is after every batch that may be a vote.
 func Over(o Options, client Client, dials *atomic.Uint64) *Node {
 	n := newNode(o)
 	n.carrier = &pool{node: n, client: client, dials: dials, busy: make(map[any]int), identity: make(chan struct{}, 1)}
